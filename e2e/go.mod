@@ -1,0 +1,3 @@
+module pawl.internal/e2e
+
+go 1.26.0

@@ -1,0 +1,3 @@
+module pawl.internal/gen
+
+go 1.26.0

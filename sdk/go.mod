@@ -1,0 +1,3 @@
+module pawl.internal/sdk
+
+go 1.26.0
