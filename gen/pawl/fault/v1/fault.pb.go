@@ -77,6 +77,14 @@ const (
 	ErrorReason_ERROR_REASON_STALE_FENCE ErrorReason = 23
 	// A list's page token is not valid for this request.
 	ErrorReason_ERROR_REASON_PAGE_TOKEN_INVALID ErrorReason = 24
+	// The caller gave up before the answer was ready.
+	ErrorReason_ERROR_REASON_CANCELLED ErrorReason = 25
+	// The time that the caller allowed ran out; the call may or may not have taken effect.
+	ErrorReason_ERROR_REASON_DEADLINE_EXCEEDED ErrorReason = 26
+	// Another change got in between; the call may be repeated.
+	ErrorReason_ERROR_REASON_CONFLICT ErrorReason = 27
+	// A thing with this identity exists already.
+	ErrorReason_ERROR_REASON_ALREADY_EXISTS ErrorReason = 28
 )
 
 // Enum value maps for ErrorReason.
@@ -107,6 +115,10 @@ var (
 		22: "ERROR_REASON_UNAVAILABLE",
 		23: "ERROR_REASON_STALE_FENCE",
 		24: "ERROR_REASON_PAGE_TOKEN_INVALID",
+		25: "ERROR_REASON_CANCELLED",
+		26: "ERROR_REASON_DEADLINE_EXCEEDED",
+		27: "ERROR_REASON_CONFLICT",
+		28: "ERROR_REASON_ALREADY_EXISTS",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":             0,
@@ -134,6 +146,10 @@ var (
 		"ERROR_REASON_UNAVAILABLE":             22,
 		"ERROR_REASON_STALE_FENCE":             23,
 		"ERROR_REASON_PAGE_TOKEN_INVALID":      24,
+		"ERROR_REASON_CANCELLED":               25,
+		"ERROR_REASON_DEADLINE_EXCEEDED":       26,
+		"ERROR_REASON_CONFLICT":                27,
+		"ERROR_REASON_ALREADY_EXISTS":          28,
 	}
 )
 
@@ -168,7 +184,7 @@ var File_pawl_fault_v1_fault_proto protoreflect.FileDescriptor
 
 const file_pawl_fault_v1_fault_proto_rawDesc = "" +
 	"\n" +
-	"\x19pawl/fault/v1/fault.proto\x12\rpawl.fault.v1*\xe2\x06\n" +
+	"\x19pawl/fault/v1/fault.proto\x12\rpawl.fault.v1*\xde\a\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15ERROR_REASON_INTERNAL\x10\x01\x12!\n" +
@@ -195,7 +211,11 @@ const file_pawl_fault_v1_fault_proto_rawDesc = "" +
 	"\x19ERROR_REASON_RATE_LIMITED\x10\x15\x12\x1c\n" +
 	"\x18ERROR_REASON_UNAVAILABLE\x10\x16\x12\x1c\n" +
 	"\x18ERROR_REASON_STALE_FENCE\x10\x17\x12#\n" +
-	"\x1fERROR_REASON_PAGE_TOKEN_INVALID\x10\x18B)Z'pawl.internal/gen/pawl/fault/v1;faultv1b\x06proto3"
+	"\x1fERROR_REASON_PAGE_TOKEN_INVALID\x10\x18\x12\x1a\n" +
+	"\x16ERROR_REASON_CANCELLED\x10\x19\x12\"\n" +
+	"\x1eERROR_REASON_DEADLINE_EXCEEDED\x10\x1a\x12\x19\n" +
+	"\x15ERROR_REASON_CONFLICT\x10\x1b\x12\x1f\n" +
+	"\x1bERROR_REASON_ALREADY_EXISTS\x10\x1cB)Z'pawl.internal/gen/pawl/fault/v1;faultv1b\x06proto3"
 
 var (
 	file_pawl_fault_v1_fault_proto_rawDescOnce sync.Once
