@@ -534,12 +534,12 @@ const file_pawl_v1_document_proto_rawDesc = "" +
 	"\x17ExtractDocumentResponse\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12*\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x1a\n" +
-	"\breplayed\x18\x03 \x01(\bR\breplayed2\xdd\x03\n" +
-	"\x0fDocumentService\x12|\n" +
-	"\x0eCreateDocument\x12\x1e.pawl.v1.CreateDocumentRequest\x1a\x1f.pawl.v1.CreateDocumentResponse\")\x82\xd3\xe4\x93\x02#:\x01*Z\x0f:\x01*\"\n" +
-	"/documents\"\r/v1/documents\x12\x9d\x01\n" +
-	"\vGetDocument\x12\x1b.pawl.v1.GetDocumentRequest\x1a\x1c.pawl.v1.GetDocumentResponse\"S\x82\xd3\xe4\x93\x02MZ$b\bdocument\x12\x18/documents/{document_id}b\bdocument\x12\x1b/v1/documents/{document_id}\x12\xab\x01\n" +
-	"\x0fExtractDocument\x12\x1f.pawl.v1.ExtractDocumentRequest\x1a .pawl.v1.ExtractDocumentResponse\"U\x82\xd3\xe4\x93\x02O:\x01*Z%:\x01*\" /documents/{document_id}/extract\"#/v1/documents/{document_id}/extractB\"Z pawl.internal/gen/pawl/v1;pawlv1b\x06proto3"
+	"\breplayed\x18\x03 \x01(\bR\breplayed2\xe6\x03\n" +
+	"\x0fDocumentService\x12\x7f\n" +
+	"\x0eCreateDocument\x12\x1e.pawl.v1.CreateDocumentRequest\x1a\x1f.pawl.v1.CreateDocumentResponse\",\x82\xd3\xe4\x93\x02#:\x01*Z\x0f:\x01*\"\n" +
+	"/documents\"\r/v1/documents\x90\x02\x02\x12\xa0\x01\n" +
+	"\vGetDocument\x12\x1b.pawl.v1.GetDocumentRequest\x1a\x1c.pawl.v1.GetDocumentResponse\"V\x82\xd3\xe4\x93\x02MZ$b\bdocument\x12\x18/documents/{document_id}b\bdocument\x12\x1b/v1/documents/{document_id}\x90\x02\x01\x12\xae\x01\n" +
+	"\x0fExtractDocument\x12\x1f.pawl.v1.ExtractDocumentRequest\x1a .pawl.v1.ExtractDocumentResponse\"X\x82\xd3\xe4\x93\x02O:\x01*Z%:\x01*\" /documents/{document_id}/extract\"#/v1/documents/{document_id}/extract\x90\x02\x02B\"Z pawl.internal/gen/pawl/v1;pawlv1b\x06proto3"
 
 var (
 	file_pawl_v1_document_proto_rawDescOnce sync.Once

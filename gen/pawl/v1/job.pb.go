@@ -542,11 +542,11 @@ const file_pawl_v1_job_proto_rawDesc = "" +
 	"\x0fJOB_STATUS_DONE\x10\x04\x12\x15\n" +
 	"\x11JOB_STATUS_FAILED\x10\x05\x12\x18\n" +
 	"\x14JOB_STATUS_CANCELLED\x10\x06\x12\x18\n" +
-	"\x14JOB_STATUS_DUPLICATE\x10\a2\xc0\x01\n" +
+	"\x14JOB_STATUS_DUPLICATE\x10\a2\xc6\x01\n" +
 	"\n" +
-	"JobService\x12W\n" +
-	"\tCreateJob\x12\x19.pawl.v1.CreateJobRequest\x1a\x1a.pawl.v1.CreateJobResponse\"\x13\x82\xd3\xe4\x93\x02\r:\x01*\"\b/v1/jobs\x12Y\n" +
-	"\x06GetJob\x12\x16.pawl.v1.GetJobRequest\x1a\x17.pawl.v1.GetJobResponse\"\x1e\x82\xd3\xe4\x93\x02\x18b\x03job\x12\x11/v1/jobs/{job_id}B\"Z pawl.internal/gen/pawl/v1;pawlv1b\x06proto3"
+	"JobService\x12Z\n" +
+	"\tCreateJob\x12\x19.pawl.v1.CreateJobRequest\x1a\x1a.pawl.v1.CreateJobResponse\"\x16\x82\xd3\xe4\x93\x02\r:\x01*\"\b/v1/jobs\x90\x02\x02\x12\\\n" +
+	"\x06GetJob\x12\x16.pawl.v1.GetJobRequest\x1a\x17.pawl.v1.GetJobResponse\"!\x82\xd3\xe4\x93\x02\x18b\x03job\x12\x11/v1/jobs/{job_id}\x90\x02\x01B\"Z pawl.internal/gen/pawl/v1;pawlv1b\x06proto3"
 
 var (
 	file_pawl_v1_job_proto_rawDescOnce sync.Once

@@ -748,12 +748,12 @@ const file_pawl_v1_pipeline_proto_rawDesc = "" +
 	"page_token\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x04R\tpageToken\"p\n" +
 	"\x15ListPipelinesResponse\x12/\n" +
 	"\tpipelines\x18\x01 \x03(\v2\x11.pawl.v1.PipelineR\tpipelines\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xd3\x03\n" +
-	"\x0fPipelineService\x12k\n" +
-	"\x0eCreatePipeline\x12\x1e.pawl.v1.CreatePipelineRequest\x1a\x1f.pawl.v1.CreatePipelineResponse\"\x18\x82\xd3\xe4\x93\x02\x12:\x01*\"\r/v1/pipelines\x12z\n" +
-	"\x10ValidatePipeline\x12 .pawl.v1.ValidatePipelineRequest\x1a!.pawl.v1.ValidatePipelineResponse\"!\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/v1/pipelines:validate\x12p\n" +
-	"\vGetPipeline\x12\x1b.pawl.v1.GetPipelineRequest\x1a\x1c.pawl.v1.GetPipelineResponse\"&\x82\xd3\xe4\x93\x02 b\bpipeline\x12\x14/v1/pipelines/{name}\x12e\n" +
-	"\rListPipelines\x12\x1d.pawl.v1.ListPipelinesRequest\x1a\x1e.pawl.v1.ListPipelinesResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/pipelinesB\"Z pawl.internal/gen/pawl/v1;pawlv1b\x06proto3"
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xdf\x03\n" +
+	"\x0fPipelineService\x12n\n" +
+	"\x0eCreatePipeline\x12\x1e.pawl.v1.CreatePipelineRequest\x1a\x1f.pawl.v1.CreatePipelineResponse\"\x1b\x82\xd3\xe4\x93\x02\x12:\x01*\"\r/v1/pipelines\x90\x02\x02\x12}\n" +
+	"\x10ValidatePipeline\x12 .pawl.v1.ValidatePipelineRequest\x1a!.pawl.v1.ValidatePipelineResponse\"$\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/v1/pipelines:validate\x90\x02\x01\x12s\n" +
+	"\vGetPipeline\x12\x1b.pawl.v1.GetPipelineRequest\x1a\x1c.pawl.v1.GetPipelineResponse\")\x82\xd3\xe4\x93\x02 b\bpipeline\x12\x14/v1/pipelines/{name}\x90\x02\x01\x12h\n" +
+	"\rListPipelines\x12\x1d.pawl.v1.ListPipelinesRequest\x1a\x1e.pawl.v1.ListPipelinesResponse\"\x18\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/pipelines\x90\x02\x01B\"Z pawl.internal/gen/pawl/v1;pawlv1b\x06proto3"
 
 var (
 	file_pawl_v1_pipeline_proto_rawDescOnce sync.Once

@@ -2483,18 +2483,18 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\bRunClass\x12\x19\n" +
 	"\x15RUN_CLASS_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15RUN_CLASS_INTERACTIVE\x10\x01\x12\x13\n" +
-	"\x0fRUN_CLASS_BATCH\x10\x022\x99\a\n" +
+	"\x0fRUN_CLASS_BATCH\x10\x022\xae\a\n" +
 	"\n" +
-	"RunService\x12W\n" +
-	"\tCreateRun\x12\x19.pawl.v1.CreateRunRequest\x1a\x1a.pawl.v1.CreateRunResponse\"\x13\x82\xd3\xe4\x93\x02\r:\x01*\"\b/v1/runs\x12p\n" +
-	"\x06GetRun\x12\x16.pawl.v1.GetRunRequest\x1a\x17.pawl.v1.GetRunResponse\"5\x82\xd3\xe4\x93\x02/Z\x15b\x03run\x12\x0e/runs/{run_id}b\x03run\x12\x11/v1/runs/{run_id}\x12Q\n" +
-	"\bListRuns\x12\x18.pawl.v1.ListRunsRequest\x1a\x19.pawl.v1.ListRunsResponse\"\x10\x82\xd3\xe4\x93\x02\n" +
-	"\x12\b/v1/runs\x12l\n" +
-	"\fListRunSteps\x12\x1c.pawl.v1.ListRunStepsRequest\x1a\x1d.pawl.v1.ListRunStepsResponse\"\x1f\x82\xd3\xe4\x93\x02\x19\x12\x17/v1/runs/{run_id}/steps\x12p\n" +
-	"\rListRunEvents\x12\x1d.pawl.v1.ListRunEventsRequest\x1a\x1e.pawl.v1.ListRunEventsResponse\" \x82\xd3\xe4\x93\x02\x1a\x12\x18/v1/runs/{run_id}/events\x12p\n" +
-	"\fListRunCalls\x12\x1c.pawl.v1.ListRunCallsRequest\x1a\x1d.pawl.v1.ListRunCallsResponse\"#\x82\xd3\xe4\x93\x02\x1d\x12\x1b/v1/runs/{run_id}/llm_calls\x12C\n" +
-	"\bWatchRun\x12\x18.pawl.v1.WatchRunRequest\x1a\x19.pawl.v1.WatchRunResponse\"\x000\x01\x12l\n" +
-	"\tCancelRun\x12\x19.pawl.v1.CancelRunRequest\x1a\x1a.pawl.v1.CancelRunResponse\"(\x82\xd3\xe4\x93\x02\":\x01*b\x03run\"\x18/v1/runs/{run_id}:cancel\x12h\n" +
+	"RunService\x12Z\n" +
+	"\tCreateRun\x12\x19.pawl.v1.CreateRunRequest\x1a\x1a.pawl.v1.CreateRunResponse\"\x16\x82\xd3\xe4\x93\x02\r:\x01*\"\b/v1/runs\x90\x02\x02\x12s\n" +
+	"\x06GetRun\x12\x16.pawl.v1.GetRunRequest\x1a\x17.pawl.v1.GetRunResponse\"8\x82\xd3\xe4\x93\x02/Z\x15b\x03run\x12\x0e/runs/{run_id}b\x03run\x12\x11/v1/runs/{run_id}\x90\x02\x01\x12T\n" +
+	"\bListRuns\x12\x18.pawl.v1.ListRunsRequest\x1a\x19.pawl.v1.ListRunsResponse\"\x13\x82\xd3\xe4\x93\x02\n" +
+	"\x12\b/v1/runs\x90\x02\x01\x12o\n" +
+	"\fListRunSteps\x12\x1c.pawl.v1.ListRunStepsRequest\x1a\x1d.pawl.v1.ListRunStepsResponse\"\"\x82\xd3\xe4\x93\x02\x19\x12\x17/v1/runs/{run_id}/steps\x90\x02\x01\x12s\n" +
+	"\rListRunEvents\x12\x1d.pawl.v1.ListRunEventsRequest\x1a\x1e.pawl.v1.ListRunEventsResponse\"#\x82\xd3\xe4\x93\x02\x1a\x12\x18/v1/runs/{run_id}/events\x90\x02\x01\x12s\n" +
+	"\fListRunCalls\x12\x1c.pawl.v1.ListRunCallsRequest\x1a\x1d.pawl.v1.ListRunCallsResponse\"&\x82\xd3\xe4\x93\x02\x1d\x12\x1b/v1/runs/{run_id}/llm_calls\x90\x02\x01\x12C\n" +
+	"\bWatchRun\x12\x18.pawl.v1.WatchRunRequest\x1a\x19.pawl.v1.WatchRunResponse\"\x000\x01\x12o\n" +
+	"\tCancelRun\x12\x19.pawl.v1.CancelRunRequest\x1a\x1a.pawl.v1.CancelRunResponse\"+\x82\xd3\xe4\x93\x02\":\x01*b\x03run\"\x18/v1/runs/{run_id}:cancel\x90\x02\x02\x12h\n" +
 	"\bRetryRun\x12\x18.pawl.v1.RetryRunRequest\x1a\x19.pawl.v1.RetryRunResponse\"'\x82\xd3\xe4\x93\x02!:\x01*b\x03run\"\x17/v1/runs/{run_id}:retryB\"Z pawl.internal/gen/pawl/v1;pawlv1b\x06proto3"
 
 var (

@@ -1364,13 +1364,13 @@ const file_pawl_system_v1_gateway_proto_rawDesc = "" +
 	"\x0fGetRouteRequest\x12\x1b\n" +
 	"\x04name\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04name\",\n" +
 	"\x10GetRouteResponse\x12\x18\n" +
-	"\atargets\x18\x01 \x03(\tR\atargets2\xbf\x03\n" +
+	"\atargets\x18\x01 \x03(\tR\atargets2\xcb\x03\n" +
 	"\x0eGatewayService\x12Q\n" +
-	"\bGenerate\x12\x1f.pawl.system.v1.GenerateRequest\x1a .pawl.system.v1.GenerateResponse\"\x000\x01\x12X\n" +
-	"\vCancelCalls\x12\".pawl.system.v1.CancelCallsRequest\x1a#.pawl.system.v1.CancelCallsResponse\"\x00\x12[\n" +
-	"\fSetSpendGate\x12#.pawl.system.v1.SetSpendGateRequest\x1a$.pawl.system.v1.SetSpendGateResponse\"\x00\x12R\n" +
-	"\tListCalls\x12 .pawl.system.v1.ListCallsRequest\x1a!.pawl.system.v1.ListCallsResponse\"\x00\x12O\n" +
-	"\bGetRoute\x12\x1f.pawl.system.v1.GetRouteRequest\x1a .pawl.system.v1.GetRouteResponse\"\x00B+Z)pawl.internal/gen/pawl/system/v1;systemv1b\x06proto3"
+	"\bGenerate\x12\x1f.pawl.system.v1.GenerateRequest\x1a .pawl.system.v1.GenerateResponse\"\x000\x01\x12[\n" +
+	"\vCancelCalls\x12\".pawl.system.v1.CancelCallsRequest\x1a#.pawl.system.v1.CancelCallsResponse\"\x03\x90\x02\x02\x12^\n" +
+	"\fSetSpendGate\x12#.pawl.system.v1.SetSpendGateRequest\x1a$.pawl.system.v1.SetSpendGateResponse\"\x03\x90\x02\x02\x12U\n" +
+	"\tListCalls\x12 .pawl.system.v1.ListCallsRequest\x1a!.pawl.system.v1.ListCallsResponse\"\x03\x90\x02\x01\x12R\n" +
+	"\bGetRoute\x12\x1f.pawl.system.v1.GetRouteRequest\x1a .pawl.system.v1.GetRouteResponse\"\x03\x90\x02\x01B+Z)pawl.internal/gen/pawl/system/v1;systemv1b\x06proto3"
 
 var (
 	file_pawl_system_v1_gateway_proto_rawDescOnce sync.Once

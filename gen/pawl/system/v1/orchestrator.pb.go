@@ -4019,26 +4019,26 @@ const file_pawl_system_v1_orchestrator_proto_rawDesc = "" +
 	"\x15STOP_REASON_CANCELLED\x10\x01\x12\x16\n" +
 	"\x12STOP_REASON_FENCED\x10\x02\x12\x18\n" +
 	"\x14STOP_REASON_DEADLINE\x10\x03\x12\x1c\n" +
-	"\x18STOP_REASON_HARD_TIMEOUT\x10\x042\x83\f\n" +
-	"\x13OrchestratorService\x12R\n" +
-	"\tCreateRun\x12 .pawl.system.v1.CreateRunRequest\x1a!.pawl.system.v1.CreateRunResponse\"\x00\x12I\n" +
-	"\x06GetRun\x12\x1d.pawl.system.v1.GetRunRequest\x1a\x1e.pawl.system.v1.GetRunResponse\"\x00\x12O\n" +
-	"\bListRuns\x12\x1f.pawl.system.v1.ListRunsRequest\x1a .pawl.system.v1.ListRunsResponse\"\x00\x12[\n" +
-	"\fListRunSteps\x12#.pawl.system.v1.ListRunStepsRequest\x1a$.pawl.system.v1.ListRunStepsResponse\"\x00\x12^\n" +
-	"\rListRunEvents\x12$.pawl.system.v1.ListRunEventsRequest\x1a%.pawl.system.v1.ListRunEventsResponse\"\x00\x12R\n" +
-	"\tCancelRun\x12 .pawl.system.v1.CancelRunRequest\x1a!.pawl.system.v1.CancelRunResponse\"\x00\x12O\n" +
-	"\bRetryRun\x12\x1f.pawl.system.v1.RetryRunRequest\x1a .pawl.system.v1.RetryRunResponse\"\x00\x12U\n" +
+	"\x18STOP_REASON_HARD_TIMEOUT\x10\x042\xb3\f\n" +
+	"\x13OrchestratorService\x12U\n" +
+	"\tCreateRun\x12 .pawl.system.v1.CreateRunRequest\x1a!.pawl.system.v1.CreateRunResponse\"\x03\x90\x02\x02\x12L\n" +
+	"\x06GetRun\x12\x1d.pawl.system.v1.GetRunRequest\x1a\x1e.pawl.system.v1.GetRunResponse\"\x03\x90\x02\x01\x12R\n" +
+	"\bListRuns\x12\x1f.pawl.system.v1.ListRunsRequest\x1a .pawl.system.v1.ListRunsResponse\"\x03\x90\x02\x01\x12^\n" +
+	"\fListRunSteps\x12#.pawl.system.v1.ListRunStepsRequest\x1a$.pawl.system.v1.ListRunStepsResponse\"\x03\x90\x02\x01\x12a\n" +
+	"\rListRunEvents\x12$.pawl.system.v1.ListRunEventsRequest\x1a%.pawl.system.v1.ListRunEventsResponse\"\x03\x90\x02\x01\x12U\n" +
+	"\tCancelRun\x12 .pawl.system.v1.CancelRunRequest\x1a!.pawl.system.v1.CancelRunResponse\"\x03\x90\x02\x02\x12O\n" +
+	"\bRetryRun\x12\x1f.pawl.system.v1.RetryRunRequest\x1a .pawl.system.v1.RetryRunResponse\"\x00\x12X\n" +
 	"\n" +
-	"ClaimSteps\x12!.pawl.system.v1.ClaimStepsRequest\x1a\".pawl.system.v1.ClaimStepsResponse\"\x00\x12^\n" +
-	"\rCompleteSteps\x12$.pawl.system.v1.CompleteStepsRequest\x1a%.pawl.system.v1.CompleteStepsResponse\"\x00\x12R\n" +
-	"\tHeartbeat\x12 .pawl.system.v1.HeartbeatRequest\x1a!.pawl.system.v1.HeartbeatResponse\"\x00\x12[\n" +
-	"\fReleaseSteps\x12#.pawl.system.v1.ReleaseStepsRequest\x1a$.pawl.system.v1.ReleaseStepsResponse\"\x00\x12X\n" +
-	"\vRecordSpend\x12\".pawl.system.v1.RecordSpendRequest\x1a#.pawl.system.v1.RecordSpendResponse\"\x00\x12a\n" +
-	"\x0eCreatePipeline\x12%.pawl.system.v1.CreatePipelineRequest\x1a&.pawl.system.v1.CreatePipelineResponse\"\x00\x12X\n" +
-	"\vGetPipeline\x12\".pawl.system.v1.GetPipelineRequest\x1a#.pawl.system.v1.GetPipelineResponse\"\x00\x12^\n" +
-	"\rListPipelines\x12$.pawl.system.v1.ListPipelinesRequest\x1a%.pawl.system.v1.ListPipelinesResponse\"\x00\x12a\n" +
-	"\x0eCreateDocument\x12%.pawl.system.v1.CreateDocumentRequest\x1a&.pawl.system.v1.CreateDocumentResponse\"\x00\x12X\n" +
-	"\vGetDocument\x12\".pawl.system.v1.GetDocumentRequest\x1a#.pawl.system.v1.GetDocumentResponse\"\x00B+Z)pawl.internal/gen/pawl/system/v1;systemv1b\x06proto3"
+	"ClaimSteps\x12!.pawl.system.v1.ClaimStepsRequest\x1a\".pawl.system.v1.ClaimStepsResponse\"\x03\x90\x02\x02\x12a\n" +
+	"\rCompleteSteps\x12$.pawl.system.v1.CompleteStepsRequest\x1a%.pawl.system.v1.CompleteStepsResponse\"\x03\x90\x02\x02\x12U\n" +
+	"\tHeartbeat\x12 .pawl.system.v1.HeartbeatRequest\x1a!.pawl.system.v1.HeartbeatResponse\"\x03\x90\x02\x02\x12^\n" +
+	"\fReleaseSteps\x12#.pawl.system.v1.ReleaseStepsRequest\x1a$.pawl.system.v1.ReleaseStepsResponse\"\x03\x90\x02\x02\x12[\n" +
+	"\vRecordSpend\x12\".pawl.system.v1.RecordSpendRequest\x1a#.pawl.system.v1.RecordSpendResponse\"\x03\x90\x02\x02\x12d\n" +
+	"\x0eCreatePipeline\x12%.pawl.system.v1.CreatePipelineRequest\x1a&.pawl.system.v1.CreatePipelineResponse\"\x03\x90\x02\x02\x12[\n" +
+	"\vGetPipeline\x12\".pawl.system.v1.GetPipelineRequest\x1a#.pawl.system.v1.GetPipelineResponse\"\x03\x90\x02\x01\x12a\n" +
+	"\rListPipelines\x12$.pawl.system.v1.ListPipelinesRequest\x1a%.pawl.system.v1.ListPipelinesResponse\"\x03\x90\x02\x01\x12d\n" +
+	"\x0eCreateDocument\x12%.pawl.system.v1.CreateDocumentRequest\x1a&.pawl.system.v1.CreateDocumentResponse\"\x03\x90\x02\x02\x12[\n" +
+	"\vGetDocument\x12\".pawl.system.v1.GetDocumentRequest\x1a#.pawl.system.v1.GetDocumentResponse\"\x03\x90\x02\x01B+Z)pawl.internal/gen/pawl/system/v1;systemv1b\x06proto3"
 
 var (
 	file_pawl_system_v1_orchestrator_proto_rawDescOnce sync.Once
