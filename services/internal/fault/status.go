@@ -19,7 +19,9 @@ const Domain = "pawl"
 const reasonPrefix = "ERROR_REASON_"
 
 // Name returns the reason as it travels: UPPER_SNAKE without the enum's prefix.
-func Name(reason faultv1.ErrorReason) string { return strings.TrimPrefix(reason.String(), reasonPrefix) }
+func Name(reason faultv1.ErrorReason) string {
+	return strings.TrimPrefix(reason.String(), reasonPrefix)
+}
 
 // GRPCStatus returns what the caller sees: the message and the details, never the cause. The gRPC server calls it.
 func (e *Error) GRPCStatus() *status.Status {
