@@ -186,4 +186,6 @@ func failsWhole(ctx context.Context, err error) bool {
 }
 
 // errClosed answers events that come after the collector has begun to drain.
-func errClosed() error { return fault.Unavailable(errors.New("collector is draining"), "shutting down") }
+func errClosed() error {
+	return fault.Unavailable(errors.New("collector is draining"), "shutting down")
+}
