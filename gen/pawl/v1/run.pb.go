@@ -2266,11 +2266,11 @@ var File_pawl_v1_run_proto protoreflect.FileDescriptor
 
 const file_pawl_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x11pawl/v1/run.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13pawl/v1/value.proto\"\xcc\b\n" +
+	"\x11pawl/v1/run.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13pawl/v1/value.proto\"\xd2\b\n" +
 	"\x03Run\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12*\n" +
-	"\x06status\x18\x02 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12&\n" +
-	"\fcurrent_step\x18\x03 \x01(\tH\x00R\vcurrentStep\x88\x01\x01\x12\x1d\n" +
+	"\x06status\x18\x02 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12,\n" +
+	"\fcurrent_step\x18\x03 \x01(\tB\x04\xf0\xc7\x18\x01H\x00R\vcurrentStep\x88\x01\x01\x12\x1d\n" +
 	"\n" +
 	"steps_done\x18\x04 \x01(\x05R\tstepsDone\x12\x1f\n" +
 	"\vsteps_total\x18\x05 \x01(\x05R\n" +

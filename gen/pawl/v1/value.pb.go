@@ -78,6 +78,14 @@ var file_pawl_v1_value_proto_extTypes = []protoimpl.ExtensionInfo{
 		Tag:           "varint,50301,opt,name=json_number",
 		Filename:      "pawl/v1/value.proto",
 	},
+	{
+		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
+		ExtensionType: (*bool)(nil),
+		Field:         50302,
+		Name:          "pawl.v1.json_null",
+		Tag:           "varint,50302,opt,name=json_null",
+		Filename:      "pawl/v1/value.proto",
+	},
 }
 
 // Extension fields to descriptorpb.FieldOptions.
@@ -86,6 +94,10 @@ var (
 	//
 	// optional bool json_number = 50301;
 	E_JsonNumber = &file_pawl_v1_value_proto_extTypes[0]
+	// json_null marks an optional field that REST shows as null when it is absent, instead of leaving it out.
+	//
+	// optional bool json_null = 50302;
+	E_JsonNull = &file_pawl_v1_value_proto_extTypes[1]
 )
 
 var File_pawl_v1_value_proto protoreflect.FileDescriptor
@@ -96,7 +108,8 @@ const file_pawl_v1_value_proto_rawDesc = "" +
 	"\tJsonValue\x12\x12\n" +
 	"\x04json\x18\x01 \x01(\tR\x04json:@\n" +
 	"\vjson_number\x12\x1d.google.protobuf.FieldOptions\x18\xfd\x88\x03 \x01(\bR\n" +
-	"jsonNumberB\"Z pawl.internal/gen/pawl/v1;pawlv1b\x06proto3"
+	"jsonNumber:<\n" +
+	"\tjson_null\x12\x1d.google.protobuf.FieldOptions\x18\xfe\x88\x03 \x01(\bR\bjsonNullB\"Z pawl.internal/gen/pawl/v1;pawlv1b\x06proto3"
 
 var (
 	file_pawl_v1_value_proto_rawDescOnce sync.Once
@@ -117,10 +130,11 @@ var file_pawl_v1_value_proto_goTypes = []any{
 }
 var file_pawl_v1_value_proto_depIdxs = []int32{
 	1, // 0: pawl.v1.json_number:extendee -> google.protobuf.FieldOptions
-	1, // [1:1] is the sub-list for method output_type
-	1, // [1:1] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	0, // [0:1] is the sub-list for extension extendee
+	1, // 1: pawl.v1.json_null:extendee -> google.protobuf.FieldOptions
+	2, // [2:2] is the sub-list for method output_type
+	2, // [2:2] is the sub-list for method input_type
+	2, // [2:2] is the sub-list for extension type_name
+	0, // [0:2] is the sub-list for extension extendee
 	0, // [0:0] is the sub-list for field type_name
 }
 
@@ -136,7 +150,7 @@ func file_pawl_v1_value_proto_init() {
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_value_proto_rawDesc), len(file_pawl_v1_value_proto_rawDesc)),
 			NumEnums:      0,
 			NumMessages:   1,
-			NumExtensions: 1,
+			NumExtensions: 2,
 			NumServices:   0,
 		},
 		GoTypes:           file_pawl_v1_value_proto_goTypes,
