@@ -10,6 +10,9 @@
 
 -- +goose Up
 
+-- The schema is there already when `pawl migrate` runs this; the line is for sqlc.
+CREATE SCHEMA IF NOT EXISTS core;
+
 -- A version of a pipeline. Never updated.
 CREATE TABLE core.pipeline (
     tenant     text        NOT NULL,
@@ -80,6 +83,7 @@ CREATE TABLE core.pipeline_run (
     -- Either the input or, for a large one, its number in core.payload.
     input               json,
     input_payload       integer,
+    input_bytes         integer        NOT NULL DEFAULT 0,
     not_before          timestamptz,
     created_at          timestamptz    NOT NULL,
     -- What follows is written by the store's group commit alone.
@@ -103,6 +107,8 @@ CREATE TABLE core.pipeline_run (
     -- Number of the newest entry in core.run_event, and of the newest in core.payload.
     seq                 bigint         NOT NULL DEFAULT 0,
     payloads            integer        NOT NULL DEFAULT 0,
+    -- Length of the input and of all items and outputs that were ever stored: an upper bound of what a claim can ask for.
+    bytes               bigint         NOT NULL DEFAULT 0,
     -- Grows with every change of this row.
     version             bigint         NOT NULL DEFAULT 1,
     deadline_at         timestamptz    NOT NULL,
@@ -188,6 +194,7 @@ CREATE TABLE core.pipeline_step_result (
     -- The output or, for a large one, its number in core.payload. A fan-out step itself has none: its shards do.
     output         json,
     output_payload integer,
+    output_bytes   integer        NOT NULL DEFAULT 0,
     -- Of the attempt that ended the step.
     input_tokens   bigint         NOT NULL DEFAULT 0,
     output_tokens  bigint         NOT NULL DEFAULT 0,
@@ -219,6 +226,7 @@ CREATE TABLE core.step_history (
     attempt        integer        NOT NULL,
     output         json,
     output_payload integer,
+    output_bytes   integer        NOT NULL,
     input_tokens   bigint         NOT NULL,
     output_tokens  bigint         NOT NULL,
     cost_usd       numeric(20,12) NOT NULL,
@@ -387,6 +395,3 @@ FROM core.pipeline_step_result r
 WHERE NOT EXISTS (
     SELECT FROM core.step_live l WHERE l.run_id = r.run_id AND l.step = r.step AND l.shard = r.shard
 );
-
--- +goose Down
-DROP SCHEMA core CASCADE;

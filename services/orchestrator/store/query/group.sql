@@ -1,0 +1,64 @@
+-- What a group of events reads, in this order. Bounds of ids (first_id, last_id) let the server leave out the partitions
+-- of other days.
+
+-- name: LockRuns :exec
+SELECT 1 FROM core.pipeline_run
+WHERE id = ANY(@ids::uuid[]) AND id BETWEEN @first_id AND @last_id
+ORDER BY id FOR NO KEY UPDATE;
+
+-- name: ReadRuns :many
+SELECT (SELECT clock_timestamp())::timestamptz AS now,
+       id, tenant, pipeline_digest, entity_id, labels, callback_url, not_before, created_at,
+       class, priority, budget_usd, status, state, current_step, steps_done, reason, error, coalesce(undo, '')::text AS undo,
+       spend_epoch, cost_usd, cost_version, seq, payloads, bytes,
+       deadline_at, paused_at, cancel_requested_at, started_at, finished_at
+FROM core.pipeline_run
+WHERE id = ANY(@ids::uuid[]) AND id BETWEEN @first_id AND @last_id;
+
+-- name: ReadLive :many
+SELECT l.run_id, l.step, l.shard, l.generation, l.class, l.status, l.attempt, l.failures, l.losses, l.calls, l.ask_base,
+       l.ambiguous_ok, l.unsure, l.claim_no, l.fence, l.last_fence, l.worker, l.reason, l.error,
+       l.due_at, l.ready_at, l.queued_at, l.claimed_at
+FROM (SELECT unnest(@run_ids::uuid[]) AS run_id, unnest(@steps::text[]) AS step, unnest(@shards::integer[]) AS shard) k
+JOIN core.step_live l ON l.run_id = k.run_id AND l.step = k.step AND l.shard = k.shard;
+
+-- name: FindPendingShards :many
+SELECT l.run_id, l.step, l.shard
+FROM (SELECT unnest(@run_ids::uuid[]) AS run_id, unnest(@steps::text[]) AS step, unnest(@first_shards::integer[]) AS shard,
+             unnest(@counts::integer[]) AS n) w
+CROSS JOIN LATERAL (
+    SELECT p.run_id, p.step, p.shard FROM core.step_live p
+    WHERE p.run_id = w.run_id AND p.step = w.step AND p.shard >= w.shard AND p.status = 'pending'
+    ORDER BY p.shard LIMIT w.n
+) l;
+
+-- name: FindPendingShardsBackwards :many
+SELECT l.run_id, l.step, l.shard
+FROM (SELECT unnest(@run_ids::uuid[]) AS run_id, unnest(@steps::text[]) AS step, unnest(@last_shards::integer[]) AS shard,
+             unnest(@counts::integer[]) AS n) w
+CROSS JOIN LATERAL (
+    SELECT p.run_id, p.step, p.shard FROM core.step_live p
+    WHERE p.run_id = w.run_id AND p.step = w.step AND p.shard BETWEEN 0 AND w.shard AND p.status = 'pending'
+    ORDER BY p.shard DESC LIMIT w.n
+) l;
+
+-- name: FindReviews :many
+SELECT run_id, step, shard FROM core.step_live WHERE run_id = ANY(@run_ids::uuid[]) AND status = 'needs_review';
+
+-- name: FindBegun :many
+SELECT l.run_id, l.step, l.shard
+FROM (SELECT unnest(@run_ids::uuid[]) AS run_id, unnest(@steps::text[]) AS step) w
+JOIN core.step_live l ON l.run_id = w.run_id AND l.step = w.step
+WHERE l.status = 'running' OR l.unsure;
+
+-- name: ReadResults :many
+SELECT r.run_id, r.step, r.shard, r.generation, r.status, r.fence, r.attempt, r.claim_no, r.ask_base
+FROM (SELECT unnest(@run_ids::uuid[]) AS run_id, unnest(@steps::text[]) AS step, unnest(@shards::integer[]) AS shard) k
+JOIN core.pipeline_step_result r ON r.run_id = k.run_id AND r.step = k.step AND r.shard = k.shard
+WHERE r.run_id BETWEEN @first_id AND @last_id;
+
+-- name: ReadShardResults :many
+SELECT r.run_id, r.step, r.shard, r.generation, r.status, r.fence, r.attempt, r.claim_no, r.ask_base
+FROM (SELECT unnest(@run_ids::uuid[]) AS run_id, unnest(@steps::text[]) AS step) k
+JOIN core.pipeline_step_result r ON r.run_id = k.run_id AND r.step = k.step
+WHERE r.shard >= 0 AND r.run_id BETWEEN @first_id AND @last_id;
