@@ -736,10 +736,10 @@ const file_pawl_v1_pipeline_proto_rawDesc = "" +
 	"\bpipeline\x12\x05\xbaH\x02\b\x01\"f\n" +
 	"\x18ValidatePipelineResponse\x12\x14\n" +
 	"\x05valid\x18\x01 \x01(\bR\x05valid\x124\n" +
-	"\bproblems\x18\x02 \x03(\v2\x18.pawl.v1.PipelineProblemR\bproblems\"4\n" +
-	"\x12GetPipelineRequest\x12\x1e\n" +
-	"\x04name\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x04name\"D\n" +
+	"\bproblems\x18\x02 \x03(\v2\x18.pawl.v1.PipelineProblemR\bproblems\"\xc7\x01\n" +
+	"\x12GetPipelineRequest\x12\xb0\x01\n" +
+	"\x04name\x18\x01 \x01(\tB\x9b\x01\xbaH\x97\x01\xba\x01\x93\x01\n" +
+	"\bpipeline\x12Gmust be a pipeline's name, or name:version, such as document_extract:v2\x1a>this.matches('^[a-z][a-z0-9_]{0,62}(:v(0|[1-9][0-9]{0,8}))?$')R\x04name\"D\n" +
 	"\x13GetPipelineResponse\x12-\n" +
 	"\bpipeline\x18\x01 \x01(\v2\x11.pawl.v1.PipelineR\bpipeline\"e\n" +
 	"\x14ListPipelinesRequest\x12$\n" +
