@@ -1,0 +1,40 @@
+package steprunner
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"pawl.internal/services/internal/redisconn"
+)
+
+// maxSlots is how many steps one heartbeat can list.
+const maxSlots = 10_000
+
+// Config is what the step-runner is told at its start.
+type Config struct {
+	Redis redisconn.Config `embed:"" prefix:"redis-"`
+
+	InteractiveSlots int           `help:"Interactive steps executed at once; 0 to leave them to other runners." default:"64"`
+	BatchSlots       int           `help:"Batch steps executed at once; 0 to leave them to other runners." default:"64"`
+	PipelineCache    int           `help:"Compiled pipelines kept in memory." default:"256"`
+	RPCTimeout       time.Duration `help:"How long one claim or completion may take before it is repeated." default:"5s" name:"rpc-timeout"`
+}
+
+// Validate returns all that is wrong with the configuration.
+func (c Config) Validate() error {
+	var problems []error
+	if c.InteractiveSlots < 0 || c.BatchSlots < 0 || c.InteractiveSlots+c.BatchSlots < 1 {
+		problems = append(problems, errors.New("interactive-slots and batch-slots must be 0 or more, and one of them above 0"))
+	}
+	if c.InteractiveSlots+c.BatchSlots > maxSlots {
+		problems = append(problems, fmt.Errorf("interactive-slots and batch-slots together must be at most %d", maxSlots))
+	}
+	if c.PipelineCache < 1 {
+		problems = append(problems, errors.New("pipeline-cache must be 1 or more"))
+	}
+	if c.RPCTimeout < 100*time.Millisecond {
+		problems = append(problems, errors.New("rpc-timeout must be 100ms or more"))
+	}
+	return errors.Join(problems...)
+}

@@ -1,0 +1,146 @@
+package steprunner
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	systemv1 "pawl.internal/gen/pawl/system/v1"
+	"pawl.internal/services/internal/clock"
+)
+
+// firstHeartbeatTimeout bounds heartbeats before the length of a lease is known.
+const firstHeartbeatTimeout = 2 * time.Second
+
+// lease is the runner's right to hold steps. It is renewed by one heartbeat for all of them, a quarter of a lease after
+// the one before, and repeated at once when it fails.
+type lease struct {
+	orchestrator systemv1.OrchestratorServiceClient
+	clock        clock.Clock
+	log          *slog.Logger
+	metrics      *metrics
+	holds        *holds
+	runner       uuid.UUID
+	lanes        []*systemv1.LaneSlots
+	description  string
+
+	mu        sync.Mutex
+	length    time.Duration // guarded by mu; 0 before the first confirmation
+	sentAt    time.Time     // guarded by mu; when the last confirmed heartbeat was sent
+	confirmed chan struct{} // guarded by mu; closed and replaced at each confirmation
+}
+
+// run renews the lease until ctx ends.
+func (l *lease) run(ctx context.Context) error {
+	for {
+		if err := l.renew(ctx); err != nil {
+			return err
+		}
+		if err := l.clock.Sleep(ctx, l.untilNext()); err != nil {
+			return err
+		}
+	}
+}
+
+// renew sends heartbeats until one is confirmed, and acts on its answer.
+func (l *lease) renew(ctx context.Context) error {
+	pace := backoff{clock: l.clock}
+	for {
+		sent := l.clock.Now()
+		answer, err := l.beat(ctx)
+		l.metrics.heartbeat(err)
+		if err == nil {
+			l.confirm(sent, answer.GetLease().AsDuration())
+			l.obey(answer.GetStops())
+			return nil
+		}
+		l.log.WarnContext(ctx, "heartbeat not confirmed", "error", err, "age", sent.Sub(l.lastSent()))
+		if err := pace.wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// beat sends one heartbeat. Its deadline is a fifth of the lease, so that another replica can be asked in time.
+func (l *lease) beat(ctx context.Context) (*systemv1.HeartbeatResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.timeout())
+	defer cancel()
+	return l.orchestrator.Heartbeat(ctx, &systemv1.HeartbeatRequest{
+		RunnerId:    l.runner[:],
+		Lanes:       l.lanes,
+		Holds:       l.holds.list(),
+		Description: l.description,
+	})
+}
+
+func (l *lease) timeout() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.length == 0 {
+		return firstHeartbeatTimeout
+	}
+	return l.length / 5
+}
+
+func (l *lease) confirm(sent time.Time, length time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sentAt, l.length = sent, length
+	close(l.confirmed)
+	l.confirmed = make(chan struct{})
+}
+
+// obey stops what the orchestrator wants stopped. Nothing is told to the gateway: calls in flight are either joined by
+// another attempt or aborted by the orchestrator itself.
+func (l *lease) obey(stops []*systemv1.Stop) {
+	for _, stop := range stops {
+		fence, err := uuid.FromBytes(stop.GetFence())
+		if err == nil && l.holds.stop(fence, &stopError{reason: stop.GetReason()}) {
+			l.metrics.stopped(stop.GetReason())
+		}
+	}
+}
+
+func (l *lease) untilNext() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.length/4 - l.clock.Now().Sub(l.sentAt)
+}
+
+func (l *lease) lastSent() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sentAt
+}
+
+// valid reports whether the runner may claim steps and begin calls: not longer ago than 0.8 of the lease it sent a
+// heartbeat that was confirmed. The rest of the lease is the margin for what it begins now.
+func (l *lease) valid() bool {
+	_, ok := l.state()
+	return ok
+}
+
+// await waits until the lease is valid.
+func (l *lease) await(ctx context.Context) error {
+	for {
+		confirmed, ok := l.state()
+		if ok {
+			return ctx.Err()
+		}
+		select {
+		case <-confirmed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (l *lease) state() (confirmed <-chan struct{}, valid bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	age := l.clock.Now().Sub(l.sentAt)
+	return l.confirmed, l.length > 0 && age <= l.length/5*4
+}

@@ -1,0 +1,132 @@
+package steprunner
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"pawl.internal/services/internal/clock"
+	"pawl.internal/services/internal/stream"
+)
+
+const (
+	// readBlock bounds one blocking read, and with it how long a shutdown waits for an idle lane.
+	readBlock = time.Second
+	// ackTimeout bounds one acknowledgement.
+	ackTimeout = 2 * time.Second
+)
+
+// inbox is what one stream has delivered to this runner and what is not deleted yet. Entries are deleted by a goroutine
+// of their own, many at a time, so that neither a slot nor an outcome waits for Redis.
+type inbox struct {
+	stream   *stream.Stream
+	consumer string
+	clock    clock.Clock
+	wake     chan struct{} // holds a token when there may be something to delete
+
+	mu   sync.Mutex
+	open map[string]struct{} // guarded by mu; entries delivered and not deleted
+	done []string            // guarded by mu; of these, the entries to delete
+	lost bool                // guarded by mu; a read failed, so entries may have been delivered whose answer did not come
+}
+
+func newInbox(s *stream.Stream, consumer string, c clock.Clock) *inbox {
+	return &inbox{stream: s, consumer: consumer, clock: c, wake: make(chan struct{}, 1), open: map[string]struct{}{}}
+}
+
+// read returns at most n new entries; none when none came within readBlock.
+func (b *inbox) read(ctx context.Context, n int) ([]stream.Message, error) {
+	messages, err := b.recover(ctx, n)
+	if err == nil && len(messages) == 0 {
+		messages, err = b.stream.Read(ctx, b.consumer, n, readBlock)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err != nil {
+		b.lost = true
+		return nil, err
+	}
+	for _, m := range messages {
+		b.open[m.ID] = struct{}{}
+	}
+	return messages, nil
+}
+
+// recover returns entries that were delivered to this runner without its knowledge: when a connection breaks, Redis may
+// have handed out entries whose answer is lost, and nobody else would look for them while this runner lives.
+func (b *inbox) recover(ctx context.Context, n int) ([]stream.Message, error) {
+	b.mu.Lock()
+	lost, count := b.lost, n+len(b.open)
+	b.mu.Unlock()
+	if !lost {
+		return nil, nil
+	}
+	pending, err := b.stream.Pending(ctx, b.consumer, count)
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var unknown []stream.Message
+	for _, m := range pending {
+		if _, known := b.open[m.ID]; !known && len(unknown) < n {
+			unknown = append(unknown, m)
+		}
+	}
+	b.lost = len(unknown) > 0
+	return unknown, nil
+}
+
+// delete acknowledges and deletes entries, soon. Their outcomes are stored, or others answer for their steps.
+func (b *inbox) delete(ids ...string) {
+	b.mu.Lock()
+	b.done = append(b.done, ids...)
+	b.mu.Unlock()
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run deletes entries until ctx ends.
+func (b *inbox) run(ctx context.Context) error {
+	pace := backoff{clock: b.clock}
+	for {
+		if err := b.flush(ctx); err == nil {
+			pace.reset()
+		} else if err := pace.wait(ctx); err != nil {
+			return err
+		} else {
+			continue
+		}
+		select {
+		case <-b.wake:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// flush deletes what is to be deleted now. After an error it is still to be deleted.
+func (b *inbox) flush(ctx context.Context) error {
+	b.mu.Lock()
+	ids := b.done
+	b.done = nil
+	b.mu.Unlock()
+	if len(ids) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, ackTimeout)
+	defer cancel()
+	err := b.stream.Ack(ctx, ids...)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err != nil {
+		b.done = append(ids, b.done...)
+		return err
+	}
+	for _, id := range ids {
+		delete(b.open, id)
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package steprunner
+
+import (
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	pawlv1 "pawl.internal/gen/pawl/v1"
+	systemv1 "pawl.internal/gen/pawl/system/v1"
+)
+
+// metrics are the figures of one runner. All labels are from closed sets.
+type metrics struct {
+	steps      *prometheus.CounterVec
+	duration   *prometheus.HistogramVec
+	running    *prometheus.GaugeVec
+	slots      *prometheus.GaugeVec
+	claims     *prometheus.CounterVec
+	outcomes   *prometheus.CounterVec
+	stops      *prometheus.CounterVec
+	heartbeats *prometheus.CounterVec
+	batches    *prometheus.HistogramVec
+	panics     prometheus.Counter
+}
+
+func newMetrics(registry prometheus.Registerer) *metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "pawl_steprunner_" + name, Help: help}, labels)
+	}
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "pawl_steprunner_" + name, Help: help}, labels)
+	}
+	m := &metrics{
+		steps: counter("steps_total", "Attempts that ended, by kind of step and how they ended.", "class", "kind", "result"),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "pawl_steprunner_step_duration_seconds", Help: "Time from the claim to the outcome, waiting for permits included.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 4, 11),
+		}, []string{"class", "kind"}),
+		running:    gauge("running_steps", "Steps that are claimed and whose outcomes are not stored.", "class"),
+		slots:      gauge("slots_steps", "Steps that may run at once.", "class"),
+		claims:     counter("claims_total", "Claims answered, by answer.", "answer"),
+		outcomes:   counter("outcomes_total", "Outcomes answered, by answer.", "answer"),
+		stops:      counter("stops_total", "Attempts stopped by the orchestrator, by reason.", "reason"),
+		heartbeats: counter("heartbeats_total", "Heartbeats sent, by result.", "result"),
+		batches: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "pawl_steprunner_batch_steps", Help: "Steps in one request to the orchestrator.",
+			Buckets: prometheus.ExponentialBuckets(1, 2, 7),
+		}, []string{"request"}),
+		panics: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "pawl_steprunner_panics_total", Help: "Attempts that failed by a fault in the program.",
+		}),
+	}
+	registry.MustRegister(m.steps, m.duration, m.running, m.slots, m.claims, m.outcomes, m.stops, m.heartbeats,
+		m.batches, m.panics)
+	return m
+}
+
+func (m *metrics) ended(class pawlv1.RunClass, kind, result string, took time.Duration) {
+	m.steps.WithLabelValues(className(class), kind, result).Inc()
+	m.duration.WithLabelValues(className(class), kind).Observe(took.Seconds())
+}
+
+func (m *metrics) batch(request string, steps int) {
+	m.batches.WithLabelValues(request).Observe(float64(steps))
+}
+
+func (m *metrics) claimed(answer systemv1.ClaimStatus) {
+	m.claims.WithLabelValues(enumName(answer.String(), "CLAIM_STATUS_")).Inc()
+}
+
+func (m *metrics) completed(answer systemv1.CompleteStatus) {
+	m.outcomes.WithLabelValues(enumName(answer.String(), "COMPLETE_STATUS_")).Inc()
+}
+
+func (m *metrics) stopped(reason systemv1.StopReason) { m.stops.WithLabelValues(stopName(reason)).Inc() }
+
+func (m *metrics) heartbeat(err error) {
+	result := "confirmed"
+	if err != nil {
+		result = "failed"
+	}
+	m.heartbeats.WithLabelValues(result).Inc()
+}
+
+func className(class pawlv1.RunClass) string { return enumName(class.String(), "RUN_CLASS_") }
+
+func stopName(reason systemv1.StopReason) string { return enumName(reason.String(), "STOP_REASON_") }
+
+// enumName is a value's name as people and metrics see it: "granted" for CLAIM_STATUS_GRANTED.
+func enumName(name, prefix string) string { return strings.ToLower(strings.TrimPrefix(name, prefix)) }
