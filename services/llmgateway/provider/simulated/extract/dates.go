@@ -1,0 +1,95 @@
+package extract
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// span is a value that stands at [start, end) of a sentence.
+type span struct {
+	value      string
+	start, end int
+}
+
+const (
+	monthsRU = "января|февраля|марта|апреля|мая|июня|июля|августа|сентября|октября|ноября|декабря"
+	monthsEN = "january|february|march|april|may|june|july|august|september|october|november|december"
+)
+
+// The ways to write a date. Named groups: y, m, d are numbers, ru and en are names of months.
+var datePatterns = []*regexp.Regexp{
+	regexp.MustCompile(`\b(?P<y>\d{4})-(?P<m>\d{2})-(?P<d>\d{2})\b`),
+	regexp.MustCompile(`\b(?P<d>\d{1,2})\.(?P<m>\d{1,2})\.(?P<y>\d{4})\b`),
+	regexp.MustCompile(`(?i)(?P<d>\d{1,2})[»"]?\s+(?P<ru>` + monthsRU + `)\s+(?P<y>\d{4})`),
+	regexp.MustCompile(`(?i)\b(?P<en>` + monthsEN + `)\s+(?P<d>\d{1,2})(?:st|nd|rd|th)?,?\s+(?P<y>\d{4})\b`),
+	regexp.MustCompile(`(?i)\b(?P<d>\d{1,2})(?:st|nd|rd|th)?\s+(?:day\s+of\s+)?(?P<en>` + monthsEN + `),?\s+(?P<y>\d{4})\b`),
+}
+
+// dates returns the dates of s as YYYY-MM-DD, in their order; what is no real date is left out.
+func dates(s string) []span {
+	if !strings.ContainsAny(s, "0123456789") {
+		return nil
+	}
+	var found []span
+	for _, p := range datePatterns {
+		for _, at := range p.FindAllStringSubmatchIndex(s, -1) {
+			if iso, ok := isoDate(p, s, at); ok {
+				found = append(found, span{iso, at[0], at[1]})
+			}
+		}
+	}
+	return inOrder(found)
+}
+
+// isoDate puts the groups of one match together.
+func isoDate(p *regexp.Regexp, s string, at []int) (string, bool) {
+	var year, month, day int
+	for i, name := range p.SubexpNames() {
+		if name == "" {
+			continue
+		}
+		group := s[at[2*i]:at[2*i+1]]
+		switch name {
+		case "y":
+			year, _ = strconv.Atoi(group)
+		case "m":
+			month, _ = strconv.Atoi(group)
+		case "d":
+			day, _ = strconv.Atoi(group)
+		case "ru":
+			month = indexOf(monthsRU, strings.ToLower(group))
+		case "en":
+			month = indexOf(monthsEN, strings.ToLower(group))
+		}
+	}
+	date := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
+	return date.Format(time.DateOnly), int(date.Month()) == month && date.Day() == day
+}
+
+// indexOf returns the place of name, counted from 1, among alternatives separated by bars.
+func indexOf(alternatives, name string) int {
+	for i, a := range strings.Split(alternatives, "|") {
+		if a == name {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// inOrder sorts spans by place and drops those that overlap an earlier one.
+func inOrder(spans []span) []span {
+	slices.SortStableFunc(spans, func(a, b span) int { return cmp.Or(a.start-b.start, b.end-a.end) })
+	kept := spans[:0]
+	end := 0
+	for _, s := range spans {
+		if s.start >= end {
+			kept = append(kept, s)
+			end = s.end
+		}
+	}
+	return kept
+}

@@ -1,0 +1,134 @@
+package extract
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// sum is an amount of money that stands at [start, end) of a sentence.
+type sum struct {
+	amount     string // decimal, without trailing zeros
+	currency   string // ISO 4217
+	start, end int
+}
+
+// A currency is written as a sign or a code before the number, or as a word or a code after it.
+const (
+	figures = `\d{1,3}(?:[ \x{00a0}\x{202f},.’']\d{3})+(?:[.,]\d{1,2})?|\d+(?:[.,]\d{1,2})?`
+	scales  = `(?:\s*(млн|тыс|million|thousand)\.?)?`
+	codes   = `RUB|USD|EUR|GBP|CHF|CNY|KZT|BYN|AED|INR|JPY`
+	names   = `российск\p{L}+ рубл\p{L}+|рубл\p{L}+|руб\.?|₽|евро|доллар\p{L}*(?: США)?|фунт\p{L}* стерлингов|тенге|юан\p{L}+|` +
+		`us dollars?|dollars?|euros?|pounds?(?: sterling)?|roubles?|rubles?|swiss francs?|yuan|€|\$|£`
+)
+
+var (
+	moneyBefore = regexp.MustCompile(`(?i)(` + codes + `|us\$|€|\$|£|₽)\s?(` + figures + `)` + scales)
+	moneyAfter  = regexp.MustCompile(`(?i)(` + figures + `)` + scales + `(?:\s*\([^)]*\))?\s*(` + codes + `|` + names + `)(?:\s+(\d{1,2})\s*коп)?`)
+	wordsAfter  = regexp.MustCompile(`(?i)^(?:\s*\([^)]*\))?\s*(` + names + `)(?:\s+(\d{1,2})\s*коп)?`)
+)
+
+// sums returns the amounts of money in a sentence, in their order.
+func sums(s sentence) []sum {
+	var found []sum
+	for _, at := range moneyBefore.FindAllStringSubmatchIndex(s.text, -1) {
+		found = append(found, sum{amount(part(s.text, at, 2), part(s.text, at, 3), ""), currency(part(s.text, at, 1)), at[0], at[1]})
+	}
+	for _, at := range moneyAfter.FindAllStringSubmatchIndex(s.text, -1) {
+		found = append(found, sum{
+			amount(part(s.text, at, 1), part(s.text, at, 2), part(s.text, at, 4)), currency(part(s.text, at, 3)), at[0], at[1],
+		})
+	}
+	if len(s.lower) == len(s.text) { // else the places in lower are not those in text
+		for _, n := range inWords(s.lower) {
+			if at := wordsAfter.FindStringSubmatchIndex(s.text[n.end:]); at != nil {
+				rest := s.text[n.end:]
+				found = append(found, sum{
+					amount(strconv.FormatInt(n.value, 10), "", part(rest, at, 2)), currency(part(rest, at, 1)), n.start, n.end + at[1],
+				})
+			}
+		}
+	}
+	return withoutOverlaps(found)
+}
+
+// part returns a group of a match, "" if it took no part.
+func part(s string, at []int, group int) string {
+	if at[2*group] < 0 {
+		return ""
+	}
+	return s[at[2*group]:at[2*group+1]]
+}
+
+func withoutOverlaps(sums []sum) []sum {
+	slices.SortStableFunc(sums, func(a, b sum) int { return cmp.Or(a.start-b.start, b.end-a.end) })
+	kept := sums[:0]
+	end := 0
+	for _, s := range sums {
+		if s.start >= end {
+			kept = append(kept, s)
+			end = s.end
+		}
+	}
+	return kept
+}
+
+// amount reads figures with their thousands separators, a scale word and kopecks into a decimal.
+func amount(figures, scale, kopecks string) string {
+	whole, fraction := figures, ""
+	if i := strings.LastIndexAny(figures, ".,"); i >= 0 && len(figures)-i <= 3 {
+		whole, fraction = figures[:i], figures[i+1:]
+	}
+	whole = strings.Map(func(r rune) rune {
+		if r < '0' || r > '9' {
+			return -1
+		}
+		return r
+	}, whole)
+	if kopecks != "" && fraction == "" {
+		fraction = fmt.Sprintf("%02s", kopecks)
+	}
+	for range zeros(scale) {
+		if fraction == "" {
+			whole += "0"
+			continue
+		}
+		whole, fraction = whole+fraction[:1], fraction[1:]
+	}
+	whole = strings.TrimLeft(whole, "0")
+	if whole == "" {
+		whole = "0"
+	}
+	if fraction = strings.TrimRight(fraction, "0"); fraction == "" {
+		return whole
+	}
+	return whole + "." + fraction
+}
+
+func zeros(scale string) int {
+	switch strings.ToLower(scale) {
+	case "млн", "million":
+		return 6
+	case "тыс", "thousand":
+		return 3
+	}
+	return 0
+}
+
+// currency returns the code of a currency as written.
+func currency(written string) string {
+	w := strings.ToLower(written)
+	for _, known := range []struct{ stem, code string }{
+		{"руб", "RUB"}, {"российск", "RUB"}, {"₽", "RUB"}, {"rouble", "RUB"}, {"ruble", "RUB"}, {"евро", "EUR"}, {"euro", "EUR"},
+		{"€", "EUR"}, {"доллар", "USD"}, {"dollar", "USD"}, {"$", "USD"}, {"фунт", "GBP"}, {"pound", "GBP"}, {"£", "GBP"},
+		{"тенге", "KZT"}, {"юан", "CNY"}, {"yuan", "CNY"}, {"swiss", "CHF"},
+	} {
+		if strings.Contains(w, known.stem) {
+			return known.code
+		}
+	}
+	return strings.ToUpper(written)
+}
