@@ -505,12 +505,13 @@ const file_pawl_v1_document_proto_rawDesc = "" +
 	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\x12\x16\n" +
 	"\x06sha256\x18\x05 \x01(\tR\x06sha256\x129\n" +
 	"\n" +
-	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\xc0\x01\n" +
+	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\x88\x02\n" +
 	"\x15CreateDocumentRequest\x12\x18\n" +
 	"\x04text\x18\x01 \x01(\tB\x04\xe2A\x01\x02R\x04text\x12'\n" +
 	"\n" +
-	"media_type\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\tmediaType\x12-\n" +
-	"\vexternal_id\x18\x03 \x01(\tB\f\xbaH\tr\a\x18\x80\x02\xba\x01\x01\x00R\n" +
+	"media_type\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\tmediaType\x12u\n" +
+	"\vexternal_id\x18\x03 \x01(\tBT\xbaHQ\xba\x01I\n" +
+	"\x06no_nul\x12%must not contain the character U+0000\x1a\x18!this.contains('\\u0000')r\x03\x18\x80\x02R\n" +
 	"externalId\x125\n" +
 	"\x0fidempotency_key\x18\x04 \x01(\tB\f\xe2A\x01\x02\xbaH\x05r\x03\x18\xff\x01R\x0eidempotencyKey\"U\n" +
 	"\x16CreateDocumentResponse\x12\x1f\n" +
@@ -521,16 +522,17 @@ const file_pawl_v1_document_proto_rawDesc = "" +
 	"\vdocument_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\n" +
 	"documentId\"D\n" +
 	"\x13GetDocumentResponse\x12-\n" +
-	"\bdocument\x18\x01 \x01(\v2\x11.pawl.v1.DocumentR\bdocument\"\xe5\x03\n" +
+	"\bdocument\x18\x01 \x01(\v2\x11.pawl.v1.DocumentR\bdocument\"\xdb\x04\n" +
 	"\x16ExtractDocumentRequest\x12)\n" +
 	"\vdocument_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\n" +
 	"documentId\x12\xbb\x01\n" +
 	"\bpipeline\x18\x02 \x01(\tB\x9e\x01\xbaH\x9a\x01\xba\x01\x93\x01\n" +
 	"\bpipeline\x12Gmust be a pipeline's name, or name:version, such as document_extract:v2\x1a>this.matches('^[a-z][a-z0-9_]{0,62}(:v(0|[1-9][0-9]{0,8}))?$')\xd8\x01\x01R\bpipeline\x121\n" +
 	"\x05class\x18\x03 \x01(\x0e2\x11.pawl.v1.RunClassB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05class\x121\n" +
-	"\fcallback_url\x18\x04 \x01(\tB\x0e\xbaH\v\xd8\x01\x01r\x06\x18\x80\x10\x88\x01\x01R\vcallbackUrl\x12E\n" +
+	"\fcallback_url\x18\x04 \x01(\tB\x0e\xbaH\v\xd8\x01\x01r\x06\x18\x80\x10\x88\x01\x01R\vcallbackUrl\x12\xba\x01\n" +
 	"\n" +
-	"budget_usd\x18\x05 \x01(\tB&\xbaH#\xd8\x01\x01r\x1e2\x1c^[0-9]{1,7}(\\.[0-9]{1,12})?$R\tbudgetUsd\x125\n" +
+	"budget_usd\x18\x05 \x01(\tB\x9a\x01\xbaH\x96\x01\xba\x01\x8f\x01\n" +
+	"\x06amount\x12Vmust be an amount such as 0.50, with at most 7 digits before the point and 12 after it\x1a-this.matches('^[0-9]{1,7}([.][0-9]{1,12})?$')\xd8\x01\x01R\tbudgetUsd\x125\n" +
 	"\x0fidempotency_key\x18\x06 \x01(\tB\f\xe2A\x01\x02\xbaH\x05r\x03\x18\xff\x01R\x0eidempotencyKey\"x\n" +
 	"\x17ExtractDocumentResponse\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12*\n" +
