@@ -83,7 +83,7 @@ func errBadURL() error {
 
 // check refuses servers that are too old or may evict keys.
 func check(ctx context.Context, client redis.UniversalClient, allowEviction bool) error {
-	info, err := client.Info(ctx, "server", "memory").Result()
+	info, err := client.Info(ctx).Result()
 	if err != nil {
 		return fmt.Errorf("ask Redis for its version: %w", Fault(err))
 	}

@@ -1,0 +1,130 @@
+// Package localstore runs a private PostgreSQL and a private Redis from installed binaries, for development and tests.
+//
+// The servers listen on loopback only, belong to this process, and end with it, also when it is killed (on Linux). Data
+// lives in a folder that survives restarts. Nothing is downloaded: what is missing is named with how to install it.
+package localstore
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"pawl.internal/services/internal/clock"
+)
+
+const (
+	// startTime bounds the start of a server, recovery after a crash included.
+	startTime = 60 * time.Second
+	// pollTime is the time between two looks at whether a server answers.
+	pollTime = 20 * time.Millisecond
+	// tailLines is how much of a server's log an error shows.
+	tailLines = 12
+)
+
+// child is a server that runs as a child process.
+type child struct {
+	cmd    *exec.Cmd
+	log    string        // path of the file that has its output
+	exited chan struct{} // closed after the process has ended
+	err    error         // how it ended; set before exited is closed
+}
+
+// identity is the user that a server runs as; nil for our own.
+type identity = syscall.Credential
+
+// run starts the command with its output appended to the file log.
+func run(cmd *exec.Cmd, as *identity, log string) (*child, error) {
+	output, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("server log: %w", err)
+	}
+	cmd.Stdout, cmd.Stderr = output, output
+	cmd.SysProcAttr = attributes(as)
+	c := &child{cmd: cmd, log: log, exited: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		// The kernel ends the child when the thread that started it ends, so that thread stays as long as the child.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer output.Close()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			c.err = cmd.Wait()
+			close(c.exited)
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
+	}
+	return c, nil
+}
+
+// await polls ready until it returns nil, the child ends, or startTime is over.
+func (c *child) await(ctx context.Context, ready func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	for {
+		err := ready(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-c.exited:
+			return fmt.Errorf("%s ended at once: %w%s", c.cmd.Path, c.err, c.tail())
+		default:
+		}
+		if clock.System().Sleep(ctx, pollTime) != nil {
+			return fmt.Errorf("%s does not answer: %w%s", c.cmd.Path, err, c.tail())
+		}
+	}
+}
+
+// stop sends the signals one after the other until the child has ended, waiting a while after each but the last, which must
+// be one that cannot fail to help.
+func (c *child) stop(wait time.Duration, signals ...os.Signal) {
+	for _, signal := range signals {
+		// The only error says that the child has ended already.
+		_ = c.cmd.Process.Signal(signal)
+		ctx, cancel := context.WithTimeout(context.Background(), wait)
+		select {
+		case <-c.exited:
+			cancel()
+			return
+		case <-ctx.Done():
+			cancel()
+		}
+	}
+	<-c.exited
+}
+
+// tail is the end of the child's log, ready to follow an error's text.
+func (c *child) tail() string {
+	content, err := os.ReadFile(c.log)
+	if err != nil || len(bytes.TrimSpace(content)) == 0 {
+		return ""
+	}
+	lines := strings.Split(strings.TrimSpace(string(content)), "\n")
+	return "\n  " + strings.Join(lines[max(0, len(lines)-tailLines):], "\n  ")
+}
+
+// freePort returns a loopback port that nobody listens on at the moment.
+func freePort(ctx context.Context) (int, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("find a free port: %w", err)
+	}
+	defer l.Close()
+	address, ok := l.Addr().(*net.TCPAddr)
+	if !ok {
+		return 0, fmt.Errorf("find a free port: unexpected address %v", l.Addr())
+	}
+	return address.Port, nil
+}

@@ -1,0 +1,64 @@
+// Package testkit gives tests real stores and real processes.
+//
+// Every test gets a database of its own, copied from a migrated template, and keys of its own in Redis, so tests run in
+// parallel. The servers are those that PAWL_TEST_POSTGRES_URL and PAWL_TEST_REDIS_URL name (`make test` sets them, through
+// teststores), or else private ones of the test binary. A store that cannot be had fails the test; nothing is skipped.
+//
+// A package that uses testkit says so in its TestMain:
+//
+//	func TestMain(m *testing.M) { testkit.Main(m) }
+package testkit
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"pawl.internal/services/internal/clock"
+)
+
+// The variables that name the servers to use.
+const (
+	PostgresURLVariable = "PAWL_TEST_POSTGRES_URL"
+	RedisURLVariable    = "PAWL_TEST_REDIS_URL"
+)
+
+// setupTime bounds what testkit itself does for one test.
+const setupTime = 2 * time.Minute
+
+// pollTime is the time between two tries of Eventually.
+const pollTime = 10 * time.Millisecond
+
+// Main runs the tests of a package, stops the private servers, and fails when a goroutine is left behind.
+func Main(m *testing.M, leaks ...goleak.Option) {
+	own.managed = true
+	code := m.Run()
+	own.stores.Stop()
+	if code == 0 {
+		if err := goleak.Find(leaks...); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// Eventually tries until it gets nil, and fails the test with the last error when the time is over.
+func Eventually(t testing.TB, timeout time.Duration, try func() error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	for {
+		err := try()
+		if err == nil {
+			return
+		}
+		if clock.System().Sleep(ctx, pollTime) != nil {
+			t.Fatalf("still not so after %v: %v", timeout, err)
+		}
+	}
+}
