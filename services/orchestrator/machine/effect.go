@@ -71,30 +71,42 @@ type (
 		Detail string
 	}
 
-	// CloseReview resolves reviews of the run: of one step or shard, of a whole step (shard Whole of a fan-out), or with
-	// AllSteps all.
+	// CloseReview resolves one open review.
 	CloseReview struct {
 		Key
 		By Kind
 		Actor
 	}
 
+	// CloseReviews resolves all open reviews of a step and its shards, or with AllSteps of the run, except some. The steps
+	// and shards concerned are CANCELLED: so are the results stored for them.
+	CloseReviews struct {
+		Drop
+		By Kind
+		Actor
+	}
+
+	// MarkCompensated marks the stored result of a step or shard whose effect was undone.
+	MarkCompensated struct{ Ref }
+
 	// ArchiveResults moves the results of a step and its shards to history: the step runs again in a new generation.
 	ArchiveResults struct{ Step int }
 )
 
-func (StoreResult) effect()    {}
-func (Journal) effect()        {}
-func (Dispatchable) effect()   {}
-func (Publish) effect()        {}
-func (BeginEffect) effect()    {}
-func (CancelCalls) effect()    {}
-func (CloseSpend) effect()     {}
-func (OpenSpend) effect()      {}
-func (OweCallback) effect()    {}
-func (OpenReview) effect()     {}
-func (CloseReview) effect()    {}
-func (ArchiveResults) effect() {}
+func (StoreResult) effect()     {}
+func (Journal) effect()         {}
+func (Dispatchable) effect()    {}
+func (Publish) effect()         {}
+func (BeginEffect) effect()     {}
+func (CancelCalls) effect()     {}
+func (CloseSpend) effect()      {}
+func (OpenSpend) effect()       {}
+func (OweCallback) effect()     {}
+func (OpenReview) effect()      {}
+func (CloseReview) effect()     {}
+func (CloseReviews) effect()    {}
+func (MarkCompensated) effect() {}
+func (ArchiveResults) effect()  {}
 
 // The events that a client may be called back for.
 const (

@@ -25,3 +25,14 @@ func (e *IllegalError) Error() string {
 	}
 	return fmt.Sprintf("%s is not possible in state %s: %s", e.Event, e.State, e.Why)
 }
+
+// MissingError says that the caller has not loaded what Wants asked for. Nothing was changed.
+type MissingError struct {
+	Event Kind
+	Step  string
+	What  string
+}
+
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("%s: %s of step %s are not loaded", e.Event, e.What, e.Step)
+}

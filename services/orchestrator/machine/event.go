@@ -45,6 +45,7 @@ const (
 const (
 	KindStepFinished Kind = "step_finished"
 	KindStepFailed   Kind = "step_failed"
+	KindReviewOpened Kind = "review_opened"
 	KindUndoDone     Kind = "undo_done"
 	KindUndoFailed   Kind = "undo_failed"
 )
@@ -112,9 +113,6 @@ type (
 	Expanded struct {
 		Attempt
 		Total int
-		// Results are the stored results of shards of this generation, when the step was expanded before and its run
-		// was opened again: those that are finished do not run a second time.
-		Results []Result
 	}
 
 	// Parked says that the step waits without slot or lease until Until, or until Woken comes before.
@@ -179,7 +177,11 @@ type (
 	}
 
 	// Overdue says that the stream has lost the step's entry.
-	Overdue struct{ Ref }
+	Overdue struct {
+		Ref
+		// QueuedBefore is when it was looked for: a step that was QUEUED again since is not overdue.
+		QueuedBefore time.Time
+	}
 
 	// RetryDue says that a backoff is over.
 	RetryDue struct{ Ref }

@@ -56,7 +56,8 @@ type Result struct {
 	Key
 	Generation int
 	Status     StepStatus
-	// Fence is that of the claim whose outcome it is; zero when the orchestrator decided by itself.
+	Reason     Reason
+	// Fence is that of the claim whose outcome it is; zero when the orchestrator or a person decided.
 	Fence                     ID
 	Attempt, ClaimNo, AskBase int
 }
@@ -72,9 +73,11 @@ type Drop struct {
 // AllSteps as a step's index stands for all steps of the run.
 const AllSteps = -1
 
-// Changes is what is to be written to core.step_live, in this order: drops, deletions, insertions and updates.
+// Changes is what is to be written to core.step_live, in this order.
 type Changes struct {
-	Drops    []Drop
+	Drops []Drop
+	// Promoted, if not empty, is the class that all rows of the run get; those that are QUEUED become READY.
+	Promoted Class
 	Deleted  []Key
 	Inserted []Live
 	Updated  []Live
@@ -85,9 +88,10 @@ type Rows struct {
 	live    map[Key]*Live
 	results map[Key]Result
 	// stored are the keys of live rows that the table holds, as far as they were loaded and not dropped since.
-	stored  map[Key]bool
-	touched map[Key]bool
-	drops   []Drop
+	stored   map[Key]bool
+	touched  map[Key]bool
+	drops    []Drop
+	promoted Class
 }
 
 // NewRows holds rows as the caller has read them: live ones, and results of steps and shards that have ended.
@@ -127,7 +131,7 @@ func (r *Rows) All() []Live {
 
 // Changes returns what is to be written, by step and shard.
 func (r *Rows) Changes() Changes {
-	c := Changes{Drops: r.drops}
+	c := Changes{Drops: r.drops, Promoted: r.promoted}
 	keys := make([]Key, 0, len(r.touched))
 	for k := range r.touched {
 		keys = append(keys, k)
@@ -170,7 +174,49 @@ func (r *Rows) drop(d Drop) {
 			delete(r.touched, k)
 		}
 	}
+	for k, res := range r.results {
+		if d.covers(k) && res.Status == StepNeedsReview {
+			res.Status = StepCancelled
+			r.results[k] = res
+		}
+	}
 	r.drops = append(r.drops, d)
+}
+
+// nextPending returns the PENDING shard of a step that is next in line: the lowest from bound upward, or, backward, the
+// highest below it.
+func (r *Rows) nextPending(step, bound int, backward bool) (Live, bool) {
+	first := Key{step, bound}
+	if backward {
+		first.Shard--
+	}
+	if l, ok := r.live[first]; ok && l.Status == StepPending {
+		return *l, true
+	}
+	var next *Live
+	for k, l := range r.live {
+		if k.Step != step || l.Status != StepPending || backward != (k.Shard < bound) {
+			continue
+		}
+		if next == nil || backward == (k.Shard > next.Shard) {
+			next = l
+		}
+	}
+	if next == nil {
+		return Live{}, false
+	}
+	return *next, true
+}
+
+// promote moves all rows to a class, and those that are QUEUED back to READY, whether they were loaded or not.
+func (r *Rows) promote(to Class, now time.Time) {
+	r.promoted = to
+	for _, l := range r.live {
+		l.Class = to
+		if l.Status == StepQueued {
+			l.Status, l.ReadyAt = StepReady, now
+		}
+	}
 }
 
 func (d Drop) covers(k Key) bool {

@@ -41,10 +41,12 @@ type Head struct {
 	Phase Phase
 	// Generation grows with every rerun; the first is 1.
 	Generation int
-	// FinishedSeq is the journal number under which the step ended: the order in which effects are undone.
-	FinishedSeq int64
+	// EndedSeq is the journal number under which the step ended: effects are undone in its reverse order.
+	EndedSeq int64
 	// Tolerated tells a step that FAILED under on_error continue, and so is finished, from one that ended the run.
 	Tolerated bool
+	// Reason is that of the newest review or failure of the step or its shards.
+	Reason Reason
 	// Shards counts the shards of a fan-out; zero before it is expanded.
 	Shards Shards
 }
@@ -54,7 +56,7 @@ type Shards struct {
 	Total   int
 	Done    int
 	Skipped int
-	Failed  int // under on_error continue
+	Failed  int
 	Active  int // READY, QUEUED, RUNNING or BACKOFF: what concurrency bounds
 	Waiting int
 	Review  int
@@ -64,14 +66,42 @@ type Shards struct {
 
 // Ending is a decided end of a run.
 type Ending struct {
-	// Status is FAILED or CANCELLED; RUNNING when the run is undoing effects in order to run again from step Rerun.
+	// Status is FAILED or CANCELLED; RUNNING when effects are undone in order to run again from Step.
 	Status RunStatus
 	Reason Reason
 	Detail string
+	// Step is the step that failed, or from which the run is to run again; AllSteps if the run itself was ended.
+	Step int
 	// Undo says that effects are to be undone first.
 	Undo bool
-	// Rerun is the step to run again from; only with status RUNNING.
-	Rerun int
+}
+
+// finished reports whether the step counts as finished: steps that need it may run.
+func (h *Head) finished() bool {
+	return h.Phase == PhaseDone || h.Phase == PhaseSkipped || h.Phase == PhaseFailed && h.Tolerated
+}
+
+// moving reports whether something of the step can move without a person.
+func (h *Head) moving() bool {
+	return h.Phase == PhaseLive || h.Phase == PhaseExpanded && h.Shards.Active+h.Shards.Waiting > 0
+}
+
+// inReview reports whether something of the step waits for a person.
+func (h *Head) inReview() bool {
+	return h.Phase == PhaseNeedsReview || h.Phase == PhaseExpanded && h.Shards.Review > 0
+}
+
+// CurrentStep returns the index of the first step in pipeline order that is not finished; false when the run has ended.
+func (r *Run) CurrentStep(p *Plan) (int, bool) {
+	if r.Status.Terminal() {
+		return 0, false
+	}
+	for i := range p.Total {
+		if !r.State.Heads[i].finished() {
+			return i, true
+		}
+	}
+	return 0, false
 }
 
 // MarshalJSON returns the stable, compact form that is stored.

@@ -14,25 +14,26 @@ type (
 		Held   bool        `json:"held,omitempty"`
 	}
 	headJSON struct {
-		Phase       Phase `json:"p,omitempty"`
-		Generation  int   `json:"gen,omitempty"`
-		FinishedSeq int64 `json:"seq,omitempty"`
-		Tolerated   bool  `json:"tolerated,omitempty"`
-		Total       int   `json:"total,omitempty"`
-		Done        int   `json:"done,omitempty"`
-		Skipped     int   `json:"skipped,omitempty"`
-		Failed      int   `json:"failed,omitempty"`
-		Active      int   `json:"active,omitempty"`
-		Waiting     int   `json:"waiting,omitempty"`
-		Review      int   `json:"review,omitempty"`
-		Next        int   `json:"next,omitempty"`
+		Phase      Phase  `json:"p,omitempty"`
+		Generation int    `json:"gen,omitempty"`
+		EndedSeq   int64  `json:"seq,omitempty"`
+		Tolerated  bool   `json:"tolerated,omitempty"`
+		Reason     Reason `json:"reason,omitempty"`
+		Total      int    `json:"total,omitempty"`
+		Done       int    `json:"done,omitempty"`
+		Skipped    int    `json:"skipped,omitempty"`
+		Failed     int    `json:"failed,omitempty"`
+		Active     int    `json:"active,omitempty"`
+		Waiting    int    `json:"waiting,omitempty"`
+		Review     int    `json:"review,omitempty"`
+		Next       int    `json:"next,omitempty"`
 	}
 	endingJSON struct {
 		Status RunStatus `json:"status"`
 		Reason Reason    `json:"reason,omitempty"`
 		Detail string    `json:"detail,omitempty"`
+		Step   int       `json:"step"`
 		Undo   bool      `json:"undo,omitempty"`
-		Rerun  int       `json:"rerun,omitempty"`
 	}
 )
 
@@ -66,7 +67,7 @@ func unmarshalState(text []byte, s *State) error {
 
 func headToJSON(h Head) headJSON {
 	doc := headJSON{
-		Phase: h.Phase, Generation: h.Generation, FinishedSeq: h.FinishedSeq, Tolerated: h.Tolerated,
+		Phase: h.Phase, Generation: h.Generation, EndedSeq: h.EndedSeq, Tolerated: h.Tolerated, Reason: h.Reason,
 		Total: h.Shards.Total, Done: h.Shards.Done, Skipped: h.Shards.Skipped, Failed: h.Shards.Failed,
 		Active: h.Shards.Active, Waiting: h.Shards.Waiting, Review: h.Shards.Review, Next: h.Shards.Next,
 	}
@@ -81,7 +82,7 @@ func headToJSON(h Head) headJSON {
 
 func headFromJSON(doc headJSON) Head {
 	h := Head{
-		Phase: doc.Phase, Generation: doc.Generation, FinishedSeq: doc.FinishedSeq, Tolerated: doc.Tolerated,
+		Phase: doc.Phase, Generation: doc.Generation, EndedSeq: doc.EndedSeq, Tolerated: doc.Tolerated, Reason: doc.Reason,
 		Shards: Shards{
 			Total: doc.Total, Done: doc.Done, Skipped: doc.Skipped, Failed: doc.Failed,
 			Active: doc.Active, Waiting: doc.Waiting, Review: doc.Review, Next: doc.Next,

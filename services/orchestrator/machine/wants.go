@@ -1,22 +1,187 @@
 package machine
 
+import "slices"
+
 // Need says which rows of a run Apply must find in memory for an event. Several events of a run in one group share what
-// they need.
+// they need, but each needs PENDING shards of its own.
 type Need struct {
 	// Keys are live rows wanted by key. For those that have none, the stored results of their current generation are
 	// wanted, where there are any.
 	Keys []Key
-	// Pending are fan-out steps of which the next PENDING shards are wanted, one for each event that names the step: from
-	// Shards.Next upward, or for an undo step from there downward.
+	// Pending are fan-out steps of which the next PENDING shard is wanted: from Shards.Next upward, or for an undo step
+	// the highest below it.
 	Pending []int
 	// Review asks for all rows in NEEDS_REVIEW.
 	Review bool
-	// Begun are steps of which all rows that may have an outside effect under way are wanted: those that are RUNNING, and
-	// those that are Unsure.
+	// Begun are steps of which all rows are wanted whose outside effect is under way or may have been made: those that
+	// are RUNNING and those that are Unsure.
 	Begun []int
 	// Results are fan-out steps of which the stored results of all shards in the current generation are wanted.
 	Results []int
 }
 
 // Wants returns what the event needs. The run is as it was just read.
-func Wants(p *Plan, run *Run, ev Event) Need { return Need{} }
+func Wants(p *Plan, run *Run, ev Event) Need {
+	n := needs{plan: p, run: run}
+	switch e := ev.(type) {
+	case Dispatched:
+		n.row(e.Ref)
+	case Claimed:
+		n.row(e.Ref)
+	case Readopted:
+		n.row(e.Ref)
+	case Overdue:
+		n.row(e.Ref)
+	case Woken:
+		n.row(e.Ref)
+	case RetryDue:
+		n.row(e.Ref)
+	case HardTimeout:
+		n.outcome(e.Ref)
+	case LeaseExpired:
+		n.outcome(e.Ref)
+	case OperatorCorrect:
+		n.outcome(e.Ref)
+	case Created, Promoted, Paused, Resumed:
+	case OperatorRetry:
+		n.retry(e)
+	case RerunFrom:
+		n.unfinished()
+		n.end()
+	case DeadlinePassed, CancelRequested, OperatorClose:
+		n.end()
+	default:
+		if ref, ok := reported(ev); ok {
+			n.outcome(ref)
+		}
+	}
+	return n.need
+}
+
+// reported returns the step that a runner's report is about.
+func reported(ev Event) (Ref, bool) {
+	switch e := ev.(type) {
+	case Succeeded:
+		return e.Ref, true
+	case Skipped:
+		return e.Ref, true
+	case Expanded:
+		return e.Ref, true
+	case Parked:
+		return e.Ref, true
+	case Ambiguous:
+		return e.Ref, true
+	case FailedTransient:
+		return e.Ref, true
+	case FailedPermanent:
+		return e.Ref, true
+	case BudgetExceeded:
+		return e.Ref, true
+	case ReviewRequested:
+		return e.Ref, true
+	case Released:
+		return e.Ref, true
+	default:
+		return Ref{}, false
+	}
+}
+
+// needs collects a Need.
+type needs struct {
+	plan *Plan
+	run  *Run
+	need Need
+}
+
+func (n *needs) known(ref Ref) bool { return ref.Step >= 0 && ref.Step < len(n.plan.Steps) }
+
+func (n *needs) row(ref Ref) {
+	if n.known(ref) {
+		n.need.Keys = append(n.need.Keys, ref.Key)
+	}
+}
+
+// outcome needs the row, its fan-out with the next shard or, for a fan-out itself that was expanded before, the results of
+// its shards, and whatever the end of the run would need.
+func (n *needs) outcome(ref Ref) {
+	if !n.known(ref) {
+		return
+	}
+	n.row(ref)
+	head := &n.run.State.Heads[ref.Step]
+	switch {
+	case ref.Shard != Whole:
+		n.need.Keys = append(n.need.Keys, Key{ref.Step, Whole})
+		if head.Phase == PhaseExpanded && head.Shards.Pending() > 0 {
+			n.need.Pending = append(n.need.Pending, ref.Step)
+		}
+	case head.Phase == PhaseLive && head.Shards.finished() > 0:
+		n.need.Results = append(n.need.Results, ref.Step)
+	}
+	n.end()
+}
+
+func (n *needs) retry(e OperatorRetry) {
+	switch {
+	case n.run.Status == RunFailed:
+		n.unfinished()
+	case e.Step == AllSteps:
+		n.need.Review = true
+	default:
+		n.row(e.Ref)
+	}
+}
+
+// unfinished needs what earlier attempts of the steps that may run again have left.
+func (n *needs) unfinished() {
+	for i := range n.plan.Total {
+		if !n.run.State.Heads[i].finished() {
+			n.need.Keys = append(n.need.Keys, Key{i, Whole})
+		}
+	}
+}
+
+// end needs the outside effects that may be under way, and the shards whose effects may have to be undone.
+func (n *needs) end() {
+	for i := range n.plan.Total {
+		head, step := &n.run.State.Heads[i], &n.plan.Steps[i]
+		if step.Effect && (head.moving() || head.inReview()) {
+			n.need.Begun = append(n.need.Begun, i)
+		}
+		toUndo := n.plan.undoable(i) && n.run.State.Heads[step.Undo].Phase == PhasePending
+		if step.FanOut && toUndo && head.Shards.Done > 0 && !slices.Contains(n.need.Results, i) {
+			n.need.Results = append(n.need.Results, i)
+		}
+	}
+}
+
+// loaded checks that what the event needs is in memory, as far as that can be seen.
+func (c *change) loaded(ev Event) error {
+	need := Wants(c.plan, c.run, ev)
+	missing := func(step int, what string) error {
+		return &MissingError{Event: c.kind, Step: c.plan.Steps[step].Name, What: what}
+	}
+	for _, k := range need.Keys {
+		_, ok := c.rows.live[k]
+		if k.Shard == Whole && c.head(k.Step).Phase == PhaseExpanded && !ok {
+			return missing(k.Step, "its own row")
+		}
+	}
+	for _, step := range need.Begun {
+		_, ok := c.rows.live[Key{step, Whole}]
+		if phase := c.head(step).Phase; !ok && !c.plan.Steps[step].FanOut && phase != PhaseExpanded {
+			return missing(step, "the row of its outside effect")
+		}
+	}
+	for _, step := range need.Pending {
+		if _, ok := c.rows.nextPending(step, c.head(step).Shards.Next, c.plan.IsUndo(step)); !ok {
+			return missing(step, "the next shards")
+		}
+	}
+	for _, step := range need.Results {
+		if len(c.madeShards(step)) != c.head(step).Shards.Done {
+			return missing(step, "the results of its shards")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,247 @@
+package machine
+
+import "time"
+
+// cause says why a step left a state.
+type cause struct {
+	reason Reason
+	detail string
+	// retryAfter is the wait that the other side asked for.
+	retryAfter time.Duration
+	// fatal ends the run even where the step's policy would let it go on.
+	fatal bool
+}
+
+// applyOutcome takes what a runner reports of an attempt.
+func (c *change) applyOutcome(ev Event) (Answer, error) {
+	switch e := ev.(type) {
+	case Succeeded:
+		return c.succeeded(e)
+	case Skipped:
+		return c.outcome(e.Attempt, func(l Live) { c.finish(l, StepSkipped, cause{}) })
+	case Expanded:
+		return c.expanded(e)
+	case Parked:
+		return c.parked(e)
+	case Ambiguous:
+		return c.outcome(e.Attempt, func(l Live) { c.ambiguous(l, e.Detail) })
+	case FailedTransient:
+		return c.outcome(e.Attempt, func(l Live) {
+			c.failTransient(l, cause{reason: e.Reason, detail: e.Detail, retryAfter: e.RetryAfter})
+		})
+	case FailedPermanent:
+		return c.outcome(e.Attempt, func(l Live) { c.fail(l, cause{reason: e.Reason, detail: e.Detail}) })
+	case BudgetExceeded:
+		return c.outcome(e.Attempt, func(l Live) {
+			c.fail(l, cause{reason: ReasonBudgetExceeded, detail: e.Detail, fatal: true})
+		})
+	case ReviewRequested:
+		return c.outcome(e.Attempt, func(l Live) { c.review(l, cause{reason: e.Reason, detail: e.Detail}) })
+	default:
+		return "", c.illegalRun("the event is unknown")
+	}
+}
+
+// outcome settles the claim of an attempt and lets then decide what becomes of its row.
+func (c *change) outcome(a Attempt, then func(Live)) (Answer, error) {
+	l, settled, err := c.owed(a.Claim)
+	switch {
+	case settled:
+		return Already, nil
+	case err != nil:
+		return "", err
+	}
+	c.begin()
+	l.Fence = ID{}
+	l.Calls += a.Calls
+	l.AskBase += a.AsksSpent
+	then(l)
+	c.settle()
+	return Applied, nil
+}
+
+func (c *change) succeeded(e Succeeded) (Answer, error) {
+	if c.isFanOut(e.Key) {
+		return "", &IllegalError{Event: c.kind, State: string(StepRunning), Why: "a fan-out is expanded"}
+	}
+	return c.outcome(e.Attempt, func(l Live) { c.finish(l, StepDone, cause{}) })
+}
+
+// parked puts a step aside; its attempt is given back.
+func (c *change) parked(e Parked) (Answer, error) {
+	if e.Until.IsZero() {
+		return "", &IllegalError{Event: c.kind, State: string(StepRunning), Why: "a wait needs a time to look again"}
+	}
+	return c.outcome(e.Attempt, func(l Live) {
+		l.Attempt--
+		if c.awaited(l.Step) {
+			c.letGo(l)
+		} else {
+			c.park(l, e)
+		}
+	})
+}
+
+// park begins a wait, which the run's deadline bounds.
+func (c *change) park(l Live, e Parked) {
+	l.Reason = e.Reason
+	c.record(l, StepWaiting, cause{reason: e.Reason, detail: e.Detail})
+	c.move(&l, StepWaiting)
+	l.DueAt = e.Until
+	if !c.plan.IsUndo(l.Step) && c.run.DeadlineAt.Before(l.DueAt) {
+		l.DueAt = c.run.DeadlineAt
+	}
+	c.rows.put(l)
+	c.shardMoved(l.Key)
+}
+
+// woken ends a wait.
+func (c *change) woken(e Woken) (Answer, error) {
+	l, err := c.at(e.Ref)
+	switch {
+	case err != nil:
+		return "", err
+	case c.run.NotBefore.After(c.now):
+		return "", &IllegalError{Event: c.kind, State: string(l.Status), Why: "the run may not begin yet"}
+	}
+	c.move(&l, StepReady)
+	return Applied, nil
+}
+
+// retryDue ends a backoff.
+func (c *change) retryDue(e RetryDue) (Answer, error) {
+	l, err := c.due(e.Ref)
+	if err != nil {
+		return "", err
+	}
+	c.move(&l, StepReady)
+	return Applied, nil
+}
+
+// hardTimeout ends a claim that has lasted too long; its late outcome is refused.
+func (c *change) hardTimeout(e HardTimeout) (Answer, error) {
+	if _, err := c.held(e.Ref, e.Fence); err != nil {
+		return "", err
+	}
+	l, err := c.due(e.Ref)
+	if err != nil {
+		return "", err
+	}
+	l.Fence, l.LastFence = ID{}, ID{}
+	l.Unsure = l.Unsure || c.plan.makesEffect(l.Key)
+	c.failTransient(l, cause{reason: ReasonStepTimeout, detail: "the step took longer than its hard timeout"})
+	c.settle()
+	return Applied, nil
+}
+
+// due returns the row if its timer has run out.
+func (c *change) due(ref Ref) (Live, error) {
+	l, err := c.at(ref)
+	if err == nil && l.DueAt.After(c.now) {
+		err = &IllegalError{Event: c.kind, State: string(l.Status), Why: "it is not due yet"}
+	}
+	return l, err
+}
+
+// ambiguous handles a call of unknown fate as the step's policy says.
+func (c *change) ambiguous(l Live, detail string) {
+	step := &c.plan.Steps[l.Step]
+	why := cause{reason: ReasonCallAmbiguous, detail: detail}
+	l.Unsure = l.Unsure || c.plan.makesEffect(l.Key)
+	switch {
+	case c.awaited(l.Step):
+		c.fail(l, why)
+	case step.OnAmbiguous == ReviewAmbiguous:
+		c.review(l, why)
+	case step.OnAmbiguous == FailAmbiguous || l.AmbiguousOK > 0:
+		c.fail(l, why)
+	default:
+		l.AmbiguousOK++
+		c.backOff(l, l.Failures+1, why)
+	}
+}
+
+// failTransient tries again later while the policy allows.
+func (c *change) failTransient(l Live, why cause) {
+	step := &c.plan.Steps[l.Step]
+	l.Failures++
+	outOfCalls := step.MaxCalls > 0 && l.Calls >= step.MaxCalls
+	if step.Retry.UsedUp(l.Failures) || outOfCalls || c.awaited(l.Step) {
+		c.fail(l, why)
+		return
+	}
+	c.backOff(l, l.Failures, why)
+}
+
+// backOff lets the step wait before its next attempt. A wait that ends past the deadline ends the run now.
+func (c *change) backOff(l Live, failures int, why cause) {
+	until := c.now.Add(c.plan.Steps[l.Step].Retry.Delay(failures, why.retryAfter, c.random))
+	if !c.plan.IsUndo(l.Step) && until.After(c.run.DeadlineAt) {
+		c.failPastDeadline(l, why)
+		return
+	}
+	c.record(l, StepBackoff, why)
+	l.Reason = why.reason
+	c.move(&l, StepBackoff)
+	l.DueAt = until
+	c.rows.put(l)
+}
+
+// fail ends a step without a result, as its policy says, or hands it to a person.
+func (c *change) fail(l Live, why cause) {
+	step := &c.plan.Steps[l.Step]
+	switch {
+	case c.plan.IsUndo(l.Step):
+		c.cause = KindUndoFailed
+		c.review(l, cause{reason: ReasonUndoFailed, detail: string(why.reason) + ": " + why.detail})
+	case l.Unsure:
+		// Nobody knows whether the outside effect was made.
+		c.review(l, why)
+	case c.awaited(l.Step):
+		c.end(l, StepFailed, why)
+		c.shardMoved(l.Key)
+	case step.OnError == ReviewFailure:
+		c.review(l, why)
+	case step.OnError == ContinueRun && !why.fatal:
+		c.finish(l, StepFailed, why)
+	default:
+		c.failRun(l, why, Ending{Status: RunFailed, Reason: why.reason, Detail: why.detail})
+	}
+}
+
+// failPastDeadline ends the run because the step's next attempt would come too late.
+func (c *change) failPastDeadline(l Live, why cause) {
+	if l.Unsure {
+		c.review(l, why)
+		return
+	}
+	c.failRun(l, why, Ending{
+		Status: RunFailed, Reason: ReasonDeadlineExceeded,
+		Detail: "the next attempt would begin after the run's deadline; the last one ended with " + string(why.reason),
+	})
+}
+
+func (c *change) failRun(l Live, why cause, e Ending) {
+	c.cause = KindStepFailed
+	c.end(l, StepFailed, why)
+	e.Step, e.Undo = l.Step, c.plan.UndoOnFailure
+	c.stop(e)
+}
+
+// review hands the step to a person. What it has so far is kept.
+func (c *change) review(l Live, why cause) {
+	if c.cause == c.kind {
+		c.cause = KindReviewOpened
+	}
+	c.openReview(l, why)
+	c.shardMoved(l.Key)
+}
+
+func (c *change) openReview(l Live, why cause) {
+	l.Reason = why.reason
+	c.head(l.Step).Reason = why.reason
+	c.store(l, StepNeedsReview, why)
+	c.record(l, StepNeedsReview, why)
+	c.move(&l, StepNeedsReview)
+	c.emit(OpenReview{Ref: c.ref(l.Key), Reason: why.reason, Detail: why.detail})
+}
