@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 
+	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -22,6 +23,9 @@ const reasonPrefix = "ERROR_REASON_"
 func Name(reason faultv1.ErrorReason) string {
 	return strings.TrimPrefix(reason.String(), reasonPrefix)
 }
+
+// CodeName returns the canonical name of a gRPC code: "NOT_FOUND".
+func CodeName(c codes.Code) string { return code.Code(c).String() }
 
 // GRPCStatus returns what the caller sees: the message and the details, never the cause. The gRPC server calls it.
 func (e *Error) GRPCStatus() *status.Status {
@@ -57,13 +61,14 @@ func FromStatus(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
-	st, ok := status.FromError(err)
+	said, ok := errors.AsType[interface {
+		error
+		GRPCStatus() *status.Status
+	}](err)
 	if !ok {
 		return Of(err)
 	}
-	if st.Code() == codes.OK {
-		return nil
-	}
+	st := said.GRPCStatus()
 	e := &Error{Code: st.Code(), Reason: reasonOf(st.Code()), Message: st.Message()}
 	for _, detail := range st.Details() {
 		e.absorb(detail)
@@ -87,8 +92,8 @@ func (e *Error) absorb(detail any) {
 }
 
 // reasonOf is the reason for a status that carries none.
-func reasonOf(code codes.Code) faultv1.ErrorReason {
-	switch code {
+func reasonOf(c codes.Code) faultv1.ErrorReason {
+	switch c {
 	case codes.Canceled:
 		return faultv1.ErrorReason_ERROR_REASON_CANCELLED
 	case codes.DeadlineExceeded:
