@@ -1,18 +1,16 @@
 package extract
 
 import (
-	"cmp"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// span is a value that stands at [start, end) of a sentence.
-type span struct {
-	value      string
-	start, end int
+// date is a calendar date in a sentence.
+type date struct {
+	place
+	iso string // YYYY-MM-DD
 }
 
 const (
@@ -29,16 +27,16 @@ var datePatterns = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)\b(?P<d>\d{1,2})(?:st|nd|rd|th)?\s+(?:day\s+of\s+)?(?P<en>` + monthsEN + `),?\s+(?P<y>\d{4})\b`),
 }
 
-// dates returns the dates of s as YYYY-MM-DD, in their order; what is no real date is left out.
-func dates(s string) []span {
+// dates returns the dates of s in their order; what is no real date is left out.
+func dates(s string) []date {
 	if !strings.ContainsAny(s, "0123456789") {
 		return nil
 	}
-	var found []span
+	var found []date
 	for _, p := range datePatterns {
 		for _, at := range p.FindAllStringSubmatchIndex(s, -1) {
 			if iso, ok := isoDate(p, s, at); ok {
-				found = append(found, span{iso, at[0], at[1]})
+				found = append(found, date{place{at[0], at[1]}, iso})
 			}
 		}
 	}
@@ -66,8 +64,8 @@ func isoDate(p *regexp.Regexp, s string, at []int) (string, bool) {
 			month = indexOf(monthsEN, strings.ToLower(group))
 		}
 	}
-	date := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
-	return date.Format(time.DateOnly), int(date.Month()) == month && date.Day() == day
+	t := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
+	return t.Format(time.DateOnly), int(t.Month()) == month && t.Day() == day
 }
 
 // indexOf returns the place of name, counted from 1, among alternatives separated by bars.
@@ -78,18 +76,4 @@ func indexOf(alternatives, name string) int {
 		}
 	}
 	return 0
-}
-
-// inOrder sorts spans by place and drops those that overlap an earlier one.
-func inOrder(spans []span) []span {
-	slices.SortStableFunc(spans, func(a, b span) int { return cmp.Or(a.start-b.start, b.end-a.end) })
-	kept := spans[:0]
-	end := 0
-	for _, s := range spans {
-		if s.start >= end {
-			kept = append(kept, s)
-			end = s.end
-		}
-	}
-	return kept
 }

@@ -1,19 +1,17 @@
 package extract
 
 import (
-	"cmp"
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 )
 
-// sum is an amount of money that stands at [start, end) of a sentence.
+// sum is an amount of money in a sentence.
 type sum struct {
-	amount     string // decimal, without trailing zeros
-	currency   string // ISO 4217
-	start, end int
+	place
+	amount   string // decimal, without trailing zeros
+	currency string // ISO 4217
 }
 
 // A currency is written as a sign or a code before the number, or as a word or a code after it.
@@ -35,11 +33,14 @@ var (
 func sums(s sentence) []sum {
 	var found []sum
 	for _, at := range moneyBefore.FindAllStringSubmatchIndex(s.text, -1) {
-		found = append(found, sum{amount(part(s.text, at, 2), part(s.text, at, 3), ""), currency(part(s.text, at, 1)), at[0], at[1]})
+		found = append(found, sum{
+			place{at[0], at[1]}, amount(part(s.text, at, 2), part(s.text, at, 3), ""), currency(part(s.text, at, 1)),
+		})
 	}
 	for _, at := range moneyAfter.FindAllStringSubmatchIndex(s.text, -1) {
 		found = append(found, sum{
-			amount(part(s.text, at, 1), part(s.text, at, 2), part(s.text, at, 4)), currency(part(s.text, at, 3)), at[0], at[1],
+			place{at[0], at[1]},
+			amount(part(s.text, at, 1), part(s.text, at, 2), part(s.text, at, 4)), currency(part(s.text, at, 3)),
 		})
 	}
 	if len(s.lower) == len(s.text) { // else the places in lower are not those in text
@@ -47,12 +48,13 @@ func sums(s sentence) []sum {
 			if at := wordsAfter.FindStringSubmatchIndex(s.text[n.end:]); at != nil {
 				rest := s.text[n.end:]
 				found = append(found, sum{
-					amount(strconv.FormatInt(n.value, 10), "", part(rest, at, 2)), currency(part(rest, at, 1)), n.start, n.end + at[1],
+					place{n.start, n.end + at[1]},
+					amount(strconv.FormatInt(n.value, 10), "", part(rest, at, 2)), currency(part(rest, at, 1)),
 				})
 			}
 		}
 	}
-	return withoutOverlaps(found)
+	return inOrder(found)
 }
 
 // part returns a group of a match, "" if it took no part.
@@ -61,19 +63,6 @@ func part(s string, at []int, group int) string {
 		return ""
 	}
 	return s[at[2*group]:at[2*group+1]]
-}
-
-func withoutOverlaps(sums []sum) []sum {
-	slices.SortStableFunc(sums, func(a, b sum) int { return cmp.Or(a.start-b.start, b.end-a.end) })
-	kept := sums[:0]
-	end := 0
-	for _, s := range sums {
-		if s.start >= end {
-			kept = append(kept, s)
-			end = s.end
-		}
-	}
-	return kept
 }
 
 // amount reads figures with their thousands separators, a scale word and kopecks into a decimal.

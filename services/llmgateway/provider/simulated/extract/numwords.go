@@ -28,10 +28,10 @@ var numberWords = func() map[string]int64 {
 	return words
 }()
 
-// wordNumber is a number written in words at [start, end) of a sentence.
+// wordNumber is a number that a sentence spells out.
 type wordNumber struct {
-	value      int64
-	start, end int
+	place
+	value int64
 }
 
 // inWords returns the numbers that lower, a lower-case sentence, spells out.
@@ -76,14 +76,14 @@ func notLetter(r rune) bool { return !unicode.IsLetter(r) }
 
 // accumulator adds up the words of one number.
 type accumulator struct {
+	place
 	open         bool
 	total, group int64
-	start, end   int
 }
 
 func (a *accumulator) add(value int64, start, end int) {
 	if !a.open {
-		*a = accumulator{open: true, start: start}
+		*a = accumulator{open: true, place: place{start: start}}
 	}
 	a.end = end
 	switch {
@@ -99,7 +99,7 @@ func (a *accumulator) add(value int64, start, end int) {
 
 func (a *accumulator) close(found []wordNumber) []wordNumber {
 	if a.open {
-		found = append(found, wordNumber{a.total + a.group, a.start, a.end})
+		found = append(found, wordNumber{a.place, a.total + a.group})
 	}
 	*a = accumulator{}
 	return found

@@ -32,6 +32,7 @@ type node struct {
 // property is a named place in an answer; the root has no name.
 type property struct {
 	name string
+	fact string // the kind of fact that the name asks for, "" if it is none that a rule knows
 	node *node
 }
 
@@ -93,7 +94,7 @@ func (c *compiler) into(n *node, source []byte) error {
 		if err := c.into(child, m.value); err != nil {
 			return fmt.Errorf("%s: %w", m.name, err)
 		}
-		n.properties = append(n.properties, property{name: m.name, node: child})
+		n.properties = append(n.properties, property{name: m.name, fact: factNamed(m.name), node: child})
 	}
 	if r.Items != nil {
 		n.items = &node{}

@@ -3,7 +3,6 @@ package extract
 import (
 	"regexp"
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -11,13 +10,12 @@ import (
 // leadRunes bounds an excerpt that stands for a longer text.
 const leadRunes = 200
 
-// text is a document as the rules read it. Its parts are made when a rule first asks for them.
+// text is a document as the rules read it. Its parts are made when a rule first asks for them; it serves one request.
 type text struct {
-	source     string
-	paragraphs func() []paragraph
-	words      func() []string // lower case, in order
-	cyrillic   func() bool
-	facts      map[string]fact // by kind of fact: what the rules found, and that they found nothing
+	source string
+	parts  []paragraph
+	tokens []string
+	facts  map[string]any
 }
 
 // paragraph is a run of text between blank lines, headings and clause numbers, on one line and without markup.
@@ -37,18 +35,27 @@ type sentence struct {
 }
 
 func newText(source string) *text {
-	source = strings.ReplaceAll(source, "\r\n", "\n")
-	t := &text{source: source, facts: map[string]fact{}}
-	t.paragraphs = sync.OnceValue(func() []paragraph { return split(source) })
-	t.words = sync.OnceValue(func() []string {
-		return strings.FieldsFunc(strings.ToLower(source), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
-	})
-	t.cyrillic = sync.OnceValue(func() bool { return mostlyCyrillic(source) })
-	return t
+	return &text{source: strings.ReplaceAll(source, "\r\n", "\n"), facts: map[string]any{}}
+}
+
+// paragraphs returns the text in paragraphs.
+func (t *text) paragraphs() []paragraph {
+	if t.parts == nil {
+		t.parts = split(t.source)
+	}
+	return t.parts
+}
+
+// words returns the words and numbers of the text in lower case.
+func (t *text) words() []string {
+	if t.tokens == nil {
+		t.tokens = strings.FieldsFunc(strings.ToLower(t.source), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	}
+	return t.tokens
 }
 
 // russian reports whether most letters of the text are Cyrillic.
-func (t *text) russian() bool { return t.cyrillic() }
+func (t *text) russian() bool { return mostlyCyrillic(t.source) }
 
 func mostlyCyrillic(s string) bool {
 	balance := 0

@@ -1,0 +1,215 @@
+package extract
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// filler makes the answer to one prompt.
+type filler struct {
+	text         *text
+	instructions string
+	found        found
+	doubt        bool // an answer was a guess between alternatives
+}
+
+func newFiller(p Prompt, root *node) *filler {
+	asked := map[string]bool{}
+	collect(root, asked)
+	values, rest := readFound(p.Text, asked)
+	return &filler{text: newText(rest), instructions: p.Instructions, found: values}
+}
+
+// collect gathers the names that the schema asks for once: those below lists are asked for anew for every item.
+func collect(n *node, names map[string]bool) {
+	for _, p := range n.properties {
+		names[p.name] = true
+		collect(p.node, names)
+	}
+}
+
+// value returns the JSON value for a property.
+func (f *filler) value(p property) []byte {
+	switch p.node.kind {
+	case "null":
+		return []byte("null")
+	case "object":
+		return f.object(p.node)
+	case "array":
+		return f.array(p)
+	}
+	return f.scalar(p)
+}
+
+// object fills every property that the schema names, required or not. How sure the answer is, it says after giving it.
+func (f *filler) object(n *node) []byte {
+	values := make([][]byte, len(n.properties))
+	for i, p := range n.properties {
+		if p.fact != factDoubt {
+			values[i] = f.value(p)
+		}
+	}
+	for i, p := range n.properties {
+		if p.fact == factDoubt {
+			values[i] = f.value(p)
+		}
+	}
+	var out bytes.Buffer
+	out.WriteByte('{')
+	for i, p := range n.properties {
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		out.Write(encode(p.name))
+		out.WriteByte(':')
+		out.Write(values[i])
+	}
+	out.WriteByte('}')
+	return out.Bytes()
+}
+
+// scalar tries what the prompt carries, then the rule for this kind of fact, then a guess.
+func (f *filler) scalar(p property) []byte {
+	if p.fact == factDoubt {
+		return f.confidence(p)
+	}
+	if value, mentioned := f.found.first(p); value != nil {
+		return value
+	} else if mentioned && p.node.nullable {
+		return []byte("null")
+	}
+	if p.fact != "" {
+		if value, ok := fit(p.node, f.fact(p.fact)); ok {
+			return value
+		}
+		if p.node.nullable {
+			return []byte("null")
+		}
+	}
+	return f.guess(p)
+}
+
+// fact returns a fact of the document; the summary is made of the others.
+func (f *filler) fact(kind string) any {
+	if kind == factSummary {
+		return f.summary()
+	}
+	return f.text.fact(kind)
+}
+
+// confidence is low where the text cannot be read well or an answer was a guess, and the lowest of all parts where the prompt
+// carries those.
+func (f *filler) confidence(p property) []byte {
+	sure := 0.95
+	switch {
+	case has(strings.ToLower(f.text.source), "illegible", "unreadable", "неразборчив", "нечитаем") || strings.Contains(f.text.source, "???"):
+		sure = 0.4
+	case f.doubt:
+		sure = 0.5
+	}
+	for _, v := range f.found[p.name] {
+		if part, err := strconv.ParseFloat(plain(v), 64); err == nil {
+			sure = min(sure, part)
+		}
+	}
+	if p.node.minimum != nil {
+		sure = max(sure, *p.node.minimum)
+	}
+	if p.node.maximum != nil && *p.node.maximum > 1 {
+		sure = float64(int(sure * *p.node.maximum)) // a scale such as 0 to 100
+	}
+	if value, ok := fit(p.node, strconv.FormatFloat(sure, 'f', -1, 64)); ok {
+		return value
+	}
+	return f.guess(p)
+}
+
+// array fills a list: sections of the document, or all values of a form, or its leading sentences.
+func (f *filler) array(p property) []byte {
+	items := p.node.items
+	if items == nil {
+		items = &node{}
+	}
+	var values [][]byte
+	if items.kind == "object" || sectionList(p.name) {
+		values = f.objects(p, items)
+	} else {
+		values = f.plains(p, items)
+	}
+	if limit := p.node.maxItems; limit > 0 && len(values) > limit {
+		values = values[:limit]
+	}
+	for len(values) < p.node.minItems {
+		values = append(values, f.value(property{name: p.name, node: items}))
+	}
+	return slices.Concat([]byte("["), bytes.Join(values, []byte(",")), []byte("]"))
+}
+
+// sectionList reports whether a list's name asks for the parts of the document.
+func sectionList(name string) bool {
+	return has(strings.Join(nameWords(name), " "), "section", "chapter", "clause", "heading", "part", "раздел", "глав")
+}
+
+func isTitle(name string) bool {
+	return slices.Contains([]string{"title", "heading", "header", "name"}, name)
+}
+
+func isBody(name string) bool { return slices.Contains([]string{"text", "body", "content"}, name) }
+
+// objects fills a list of objects: one per section where it asks for sections, by its name or by items of a title and a text.
+func (f *filler) objects(p property, items *node) [][]byte {
+	title := slices.ContainsFunc(items.properties, func(q property) bool { return isTitle(q.name) })
+	body := slices.ContainsFunc(items.properties, func(q property) bool { return isBody(q.name) })
+	if !sectionList(p.name) && (!title || !body) {
+		return nil
+	}
+	var values [][]byte
+	for _, s := range f.text.sections() {
+		part := &filler{text: newText(s.title + "\n\n" + s.body), instructions: f.instructions}
+		part.found = found{}
+		for _, q := range items.properties {
+			switch {
+			case isTitle(q.name):
+				part.found[q.name] = []any{s.title}
+			case isBody(q.name):
+				part.found[q.name] = []any{s.body}
+			case q.name == "number" || q.name == "index":
+				part.found[q.name] = []any{strconv.Itoa(s.number)}
+			}
+		}
+		if items.kind == "object" {
+			values = append(values, part.value(property{node: items}))
+		} else if value, ok := fit(items, s.title); ok {
+			values = append(values, value)
+		}
+	}
+	return values
+}
+
+// listed returns the items of the lists of this name that the prompt carries.
+func (f *filler) listed(name string) []any {
+	var all []any
+	for _, v := range f.found[name] {
+		if list, ok := v.([]any); ok {
+			all = append(all, list...)
+		}
+	}
+	return all
+}
+
+// plains fills a list of plain values: those that the prompt carries, then everything in the text that has the form of its
+// items, such as list points for strings.
+func (f *filler) plains(p property, items *node) [][]byte {
+	var values [][]byte
+	seen := map[string]bool{}
+	for _, candidate := range append(f.listed(p.name), f.candidates(items)...) {
+		value, ok := fit(items, candidate)
+		if ok && !seen[string(value)] {
+			seen[string(value)] = true
+			values = append(values, value)
+		}
+	}
+	return values
+}
