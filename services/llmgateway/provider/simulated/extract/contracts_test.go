@@ -64,7 +64,9 @@ func (p *pipeline) run(t testing.TB, name string, holes ...string) []byte {
 // extract runs all three steps over a contract and returns what the last one found.
 func (p *pipeline) extract(t testing.TB, contract string) (fields map[string]any, summary string) {
 	t.Helper()
-	var split struct{ Sections []struct{ Title, Text string } }
+	var split struct {
+		Sections []struct{ Title, Text string }
+	}
 	require.NoError(t, json.Unmarshal(p.run(t, "sections", "${input.text}", contract), &split))
 	var parts []json.RawMessage
 	for _, s := range split.Sections {
@@ -142,7 +144,9 @@ func TestWholeContract(t *testing.T) {
 func TestSectionsSaveEverything(t *testing.T) {
 	p := documentExtract(t)
 	for name, c := range contracts(t) {
-		var split struct{ Sections []struct{ Title, Text string } }
+		var split struct {
+			Sections []struct{ Title, Text string }
+		}
 		require.NoError(t, json.Unmarshal(p.run(t, "sections", "${input.text}", c.text), &split))
 		require.Len(t, split.Sections, 11, "%s: ten numbered sections and what stands before them", name)
 		var again []string

@@ -204,7 +204,11 @@ func (f *filler) listed(name string) []any {
 func (f *filler) plains(p property, items *node) [][]byte {
 	var values [][]byte
 	seen := map[string]bool{}
-	for _, candidate := range append(f.listed(p.name), f.candidates(items)...) {
+	candidates := f.candidates(items)
+	if items.kind == "string" && items.format == "" && items.pattern == nil {
+		candidates = f.points()
+	}
+	for _, candidate := range append(f.listed(p.name), candidates...) {
 		value, ok := fit(items, candidate)
 		if ok && !seen[string(value)] {
 			seen[string(value)] = true

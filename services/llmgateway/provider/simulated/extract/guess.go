@@ -66,11 +66,16 @@ func (f *filler) candidates(n *node) []any {
 		all = matches(forms[n.format], f.text.source)
 	case n.pattern != nil:
 		all = matches(unanchored(n.pattern), f.text.source)
-	case n.kind == "string":
-		for line := range strings.Lines(f.text.source) {
-			if point, ok := strings.CutPrefix(strings.TrimSpace(line), "- "); ok {
-				all = append(all, point)
-			}
+	}
+	return all
+}
+
+// points returns the list points of the text.
+func (f *filler) points() []any {
+	var all []any
+	for line := range strings.Lines(f.text.source) {
+		if point, ok := strings.CutPrefix(strings.TrimSpace(line), "- "); ok {
+			all = append(all, point)
 		}
 	}
 	return all

@@ -153,7 +153,7 @@ func paymentDays(t *text) any {
 			"force", "terminat", "insur", "warrant", "penalt", "default"))
 		for _, m := range mentions(s, periods(s)) {
 			near := m.left + " | " + head(m.right, 40)
-			found = append(found, candidate[string]{m.value.days, about + points(3, pays(m.left)) + points(2, pays(m.right)) +
+			found = append(found, candidate[string]{m.value.days, about + points(4, pays(m.left)) + points(2, pays(m.right)) +
 				points(1, has(near, "счет", "счёт", "invoice")) +
 				points(1, has(tail(m.left, 30), "в течение", "не позднее", "within", "net", "no later")) +
 				points(-9, otherwiseDue(near))})
