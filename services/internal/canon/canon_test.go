@@ -56,7 +56,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"number too small":        {`[1e-400]`, `invalid JSON at /0: the number 1e-400 is out of range`},
 		"absurd exponent":         {`[1e-99999999999999999999]`, `invalid JSON at /0: the number 1e-99999999999999999999 is out of range`},
 		"too many digits":         {"[0." + strings.Repeat("1", 500) + "]", "invalid JSON at /0: the number 0.11111111111111111111111111111111111111… has more than 400 digits"},
-		"too deep":                {strings.Repeat("[", 2000) + strings.Repeat("]", 2000), "nested deeper than 1000"},
+		"too deep":                {strings.Repeat("[", canon.MaxDepth+1) + strings.Repeat("]", canon.MaxDepth+1), "nested deeper than 1000"},
 		"far too deep":            {strings.Repeat("[", 20000) + strings.Repeat("]", 20000), "exceeded max depth"},
 	}
 	for name, tt := range tests {

@@ -110,15 +110,15 @@ func escapedUnit(text []byte) (rune, bool) {
 type decoder struct{ *json.Decoder }
 
 func (d decoder) value(path string, depth int) (any, error) {
-	if depth > MaxDepth {
-		return nil, d.fail(path, fmt.Sprintf("nested deeper than %d", MaxDepth))
-	}
 	token, err := d.Token()
 	if err != nil {
 		return nil, d.fail(path, err.Error())
 	}
 	switch token := token.(type) {
 	case json.Delim:
+		if depth == MaxDepth {
+			return nil, d.fail(path, fmt.Sprintf("nested deeper than %d", MaxDepth))
+		}
 		if token == '[' {
 			return d.array(path, depth)
 		}
