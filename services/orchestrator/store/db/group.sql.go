@@ -279,7 +279,7 @@ func (q *Queries) ReadLive(ctx context.Context, arg ReadLiveParams) ([]ReadLiveR
 }
 
 const readResults = `-- name: ReadResults :many
-SELECT r.run_id, r.step, r.shard, r.generation, r.status, r.fence, r.attempt, r.claim_no, r.ask_base
+SELECT r.run_id, r.step, r.shard, r.generation, r.status, r.reason, r.fence, r.attempt, r.claim_no, r.ask_base
 FROM (SELECT unnest($1::uuid[]) AS run_id, unnest($2::text[]) AS step, unnest($3::integer[]) AS shard) k
 JOIN core.pipeline_step_result r ON r.run_id = k.run_id AND r.step = k.step AND r.shard = k.shard
 WHERE r.run_id BETWEEN $4 AND $5
@@ -299,6 +299,7 @@ type ReadResultsRow struct {
 	Shard      int32
 	Generation int32
 	Status     string
+	Reason     string
 	Fence      *uuid.UUID
 	Attempt    int32
 	ClaimNo    int32
@@ -326,6 +327,7 @@ func (q *Queries) ReadResults(ctx context.Context, arg ReadResultsParams) ([]Rea
 			&i.Shard,
 			&i.Generation,
 			&i.Status,
+			&i.Reason,
 			&i.Fence,
 			&i.Attempt,
 			&i.ClaimNo,
@@ -442,7 +444,7 @@ func (q *Queries) ReadRuns(ctx context.Context, arg ReadRunsParams) ([]ReadRunsR
 }
 
 const readShardResults = `-- name: ReadShardResults :many
-SELECT r.run_id, r.step, r.shard, r.generation, r.status, r.fence, r.attempt, r.claim_no, r.ask_base
+SELECT r.run_id, r.step, r.shard, r.generation, r.status, r.reason, r.fence, r.attempt, r.claim_no, r.ask_base
 FROM (SELECT unnest($1::uuid[]) AS run_id, unnest($2::text[]) AS step) k
 JOIN core.pipeline_step_result r ON r.run_id = k.run_id AND r.step = k.step
 WHERE r.shard >= 0 AND r.run_id BETWEEN $3 AND $4
@@ -461,6 +463,7 @@ type ReadShardResultsRow struct {
 	Shard      int32
 	Generation int32
 	Status     string
+	Reason     string
 	Fence      *uuid.UUID
 	Attempt    int32
 	ClaimNo    int32
@@ -487,6 +490,7 @@ func (q *Queries) ReadShardResults(ctx context.Context, arg ReadShardResultsPara
 			&i.Shard,
 			&i.Generation,
 			&i.Status,
+			&i.Reason,
 			&i.Fence,
 			&i.Attempt,
 			&i.ClaimNo,

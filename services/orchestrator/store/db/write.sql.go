@@ -281,6 +281,48 @@ func (q *Queries) InsertLive(ctx context.Context, arg InsertLiveParams) error {
 	return err
 }
 
+const insertOperatorActions = `-- name: InsertOperatorActions :exec
+INSERT INTO core.operator_action (seq, at, tenant, actor, action, run_id, step, shard, reason, before, after, previous_hash, hash)
+SELECT unnest($1::bigint[]), $2, unnest($3::text[]), unnest($4::text[]), unnest($5::text[]),
+       unnest($6::uuid[]), unnest($7::text[]), unnest($8::integer[]), unnest($9::text[]),
+       unnest($10::json[]), unnest($11::json[]), unnest($12::bytea[]), unnest($13::bytea[])
+`
+
+type InsertOperatorActionsParams struct {
+	Seqs           []int64
+	Now            time.Time
+	Tenants        []string
+	Actors         []string
+	Actions        []string
+	RunIds         []uuid.UUID
+	Steps          []string
+	Shards         []int32
+	Reasons        []string
+	Befores        [][]byte
+	Afters         [][]byte
+	PreviousHashes [][]byte
+	Hashes         [][]byte
+}
+
+func (q *Queries) InsertOperatorActions(ctx context.Context, arg InsertOperatorActionsParams) error {
+	_, err := q.db.Exec(ctx, insertOperatorActions,
+		arg.Seqs,
+		arg.Now,
+		arg.Tenants,
+		arg.Actors,
+		arg.Actions,
+		arg.RunIds,
+		arg.Steps,
+		arg.Shards,
+		arg.Reasons,
+		arg.Befores,
+		arg.Afters,
+		arg.PreviousHashes,
+		arg.Hashes,
+	)
+	return err
+}
+
 const insertPayloads = `-- name: InsertPayloads :exec
 INSERT INTO core.payload (run_id, n, bytes, content)
 SELECT unnest($1::uuid[]), unnest($2::integer[]), unnest($3::integer[]), unnest($4::bytea[])
@@ -440,6 +482,63 @@ func (q *Queries) InsertRuns(ctx context.Context, arg InsertRunsParams) error {
 	return err
 }
 
+const lastOperatorAction = `-- name: LastOperatorAction :one
+SELECT coalesce(max(seq), 0)::bigint AS seq,
+       coalesce((SELECT a.hash FROM core.operator_action a ORDER BY a.seq DESC LIMIT 1), '')::bytea AS hash
+FROM core.operator_action
+`
+
+type LastOperatorActionRow struct {
+	Seq  int64
+	Hash []byte
+}
+
+func (q *Queries) LastOperatorAction(ctx context.Context) (LastOperatorActionRow, error) {
+	row := q.db.QueryRow(ctx, lastOperatorAction)
+	var i LastOperatorActionRow
+	err := row.Scan(&i.Seq, &i.Hash)
+	return i, err
+}
+
+const lockOperatorActions = `-- name: LockOperatorActions :exec
+SELECT pg_advisory_xact_lock(hashtext('core.operator_action'))
+`
+
+func (q *Queries) LockOperatorActions(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, lockOperatorActions)
+	return err
+}
+
+const markCompensated = `-- name: MarkCompensated :exec
+UPDATE core.pipeline_step_result r
+SET status = 'compensated'
+FROM (SELECT unnest($1::uuid[]) AS run_id, unnest($2::text[]) AS step, unnest($3::integer[]) AS shard) c
+WHERE r.run_id = c.run_id AND r.step = c.step AND r.shard = c.shard
+`
+
+type MarkCompensatedParams struct {
+	RunIds []uuid.UUID
+	Steps  []string
+	Shards []int32
+}
+
+func (q *Queries) MarkCompensated(ctx context.Context, arg MarkCompensatedParams) error {
+	_, err := q.db.Exec(ctx, markCompensated, arg.RunIds, arg.Steps, arg.Shards)
+	return err
+}
+
+const promoteLive = `-- name: PromoteLive :exec
+UPDATE core.step_live l
+SET class = p.class, status = CASE l.status WHEN 'queued' THEN 'ready' ELSE l.status END
+FROM (SELECT unnest($1::uuid[]) AS run_id, unnest($2::text[]) AS class) p
+WHERE l.run_id = p.run_id AND l.class <> p.class
+`
+
+func (q *Queries) PromoteLive(ctx context.Context, runIds []uuid.UUID, classes []string) error {
+	_, err := q.db.Exec(ctx, promoteLive, runIds, classes)
+	return err
+}
+
 const putCallCancels = `-- name: PutCallCancels :exec
 INSERT INTO core.call_cancel_owed (run_id, step, generation, owed_at)
 SELECT unnest($1::uuid[]), unnest($2::text[]), unnest($3::integer[]), $4
@@ -569,29 +668,44 @@ func (q *Queries) PutSpendGates(ctx context.Context, arg PutSpendGatesParams) er
 
 const resolveReviews = `-- name: ResolveReviews :exec
 UPDATE core.review r
-SET resolved_at = $1, resolved_by = c.actor, action = c.action, comment = c.comment
-FROM (SELECT unnest($2::uuid[]) AS run_id, unnest($3::text[]) AS step, unnest($4::integer[]) AS shard,
-             unnest($5::text[]) AS actor, unnest($6::text[]) AS action, unnest($7::text[]) AS comment) c
+SET resolved_at = $1::timestamptz, resolved_by = c.actor, action = c.action, comment = c.comment
+FROM (SELECT unnest($5::integer[]) AS ordinal, unnest($6::uuid[]) AS run_id, unnest($7::text[]) AS step,
+             unnest($8::integer[]) AS shard, unnest($9::boolean[]) AS whole,
+             unnest($10::text[]) AS actor, unnest($11::text[]) AS action, unnest($12::text[]) AS comment) c
 WHERE r.run_id = c.run_id AND r.resolved_at IS NULL
-  AND (c.step = '' OR (r.step = c.step AND (c.shard = -1 OR r.shard = c.shard)))
+  AND (c.step = '' OR (r.step = c.step AND (c.whole OR r.shard = c.shard)))
+  AND NOT EXISTS (
+    SELECT FROM (SELECT unnest($2::integer[]) AS ordinal, unnest($3::text[]) AS step,
+                        unnest($4::integer[]) AS shard) k
+    WHERE k.ordinal = c.ordinal AND k.step = r.step AND k.shard = r.shard)
 `
 
 type ResolveReviewsParams struct {
-	Now      *time.Time
-	RunIds   []uuid.UUID
-	Steps    []string
-	Shards   []int32
-	Actors   []string
-	Actions  []string
-	Comments []string
+	Now          time.Time
+	KeptOrdinals []int32
+	KeptSteps    []string
+	KeptShards   []int32
+	Ordinals     []int32
+	RunIds       []uuid.UUID
+	Steps        []string
+	Shards       []int32
+	Whole        []bool
+	Actors       []string
+	Actions      []string
+	Comments     []string
 }
 
 func (q *Queries) ResolveReviews(ctx context.Context, arg ResolveReviewsParams) error {
 	_, err := q.db.Exec(ctx, resolveReviews,
 		arg.Now,
+		arg.KeptOrdinals,
+		arg.KeptSteps,
+		arg.KeptShards,
+		arg.Ordinals,
 		arg.RunIds,
 		arg.Steps,
 		arg.Shards,
+		arg.Whole,
 		arg.Actors,
 		arg.Actions,
 		arg.Comments,

@@ -52,13 +52,13 @@ JOIN core.step_live l ON l.run_id = w.run_id AND l.step = w.step
 WHERE l.status = 'running' OR l.unsure;
 
 -- name: ReadResults :many
-SELECT r.run_id, r.step, r.shard, r.generation, r.status, r.fence, r.attempt, r.claim_no, r.ask_base
+SELECT r.run_id, r.step, r.shard, r.generation, r.status, r.reason, r.fence, r.attempt, r.claim_no, r.ask_base
 FROM (SELECT unnest(@run_ids::uuid[]) AS run_id, unnest(@steps::text[]) AS step, unnest(@shards::integer[]) AS shard) k
 JOIN core.pipeline_step_result r ON r.run_id = k.run_id AND r.step = k.step AND r.shard = k.shard
 WHERE r.run_id BETWEEN @first_id AND @last_id;
 
 -- name: ReadShardResults :many
-SELECT r.run_id, r.step, r.shard, r.generation, r.status, r.fence, r.attempt, r.claim_no, r.ask_base
+SELECT r.run_id, r.step, r.shard, r.generation, r.status, r.reason, r.fence, r.attempt, r.claim_no, r.ask_base
 FROM (SELECT unnest(@run_ids::uuid[]) AS run_id, unnest(@steps::text[]) AS step) k
 JOIN core.pipeline_step_result r ON r.run_id = k.run_id AND r.step = k.step
 WHERE r.shard >= 0 AND r.run_id BETWEEN @first_id AND @last_id;

@@ -55,6 +55,12 @@ WHERE l.run_id = d.run_id AND (d.step = '' OR l.step = d.step)
                         unnest(@kept_shards::integer[]) AS shard) k
     WHERE k.ordinal = d.ordinal AND k.step = l.step AND k.shard = l.shard);
 
+-- name: PromoteLive :exec
+UPDATE core.step_live l
+SET class = p.class, status = CASE l.status WHEN 'queued' THEN 'ready' ELSE l.status END
+FROM (SELECT unnest(@run_ids::uuid[]) AS run_id, unnest(@classes::text[]) AS class) p
+WHERE l.run_id = p.run_id AND l.class <> p.class;
+
 -- name: DeleteLive :exec
 DELETE FROM core.step_live l
 USING (SELECT unnest(@run_ids::uuid[]) AS run_id, unnest(@steps::text[]) AS step, unnest(@shards::integer[]) AS shard) d
@@ -177,8 +183,33 @@ SELECT unnest(@ids::uuid[]), unnest(@tenants::text[]), unnest(@run_ids::uuid[]),
 
 -- name: ResolveReviews :exec
 UPDATE core.review r
-SET resolved_at = @now, resolved_by = c.actor, action = c.action, comment = c.comment
-FROM (SELECT unnest(@run_ids::uuid[]) AS run_id, unnest(@steps::text[]) AS step, unnest(@shards::integer[]) AS shard,
+SET resolved_at = @now::timestamptz, resolved_by = c.actor, action = c.action, comment = c.comment
+FROM (SELECT unnest(@ordinals::integer[]) AS ordinal, unnest(@run_ids::uuid[]) AS run_id, unnest(@steps::text[]) AS step,
+             unnest(@shards::integer[]) AS shard, unnest(@whole::boolean[]) AS whole,
              unnest(@actors::text[]) AS actor, unnest(@actions::text[]) AS action, unnest(@comments::text[]) AS comment) c
 WHERE r.run_id = c.run_id AND r.resolved_at IS NULL
-  AND (c.step = '' OR (r.step = c.step AND (c.shard = -1 OR r.shard = c.shard)));
+  AND (c.step = '' OR (r.step = c.step AND (c.whole OR r.shard = c.shard)))
+  AND NOT EXISTS (
+    SELECT FROM (SELECT unnest(@kept_ordinals::integer[]) AS ordinal, unnest(@kept_steps::text[]) AS step,
+                        unnest(@kept_shards::integer[]) AS shard) k
+    WHERE k.ordinal = c.ordinal AND k.step = r.step AND k.shard = r.shard);
+
+-- name: MarkCompensated :exec
+UPDATE core.pipeline_step_result r
+SET status = 'compensated'
+FROM (SELECT unnest(@run_ids::uuid[]) AS run_id, unnest(@steps::text[]) AS step, unnest(@shards::integer[]) AS shard) c
+WHERE r.run_id = c.run_id AND r.step = c.step AND r.shard = c.shard;
+
+-- name: LockOperatorActions :exec
+SELECT pg_advisory_xact_lock(hashtext('core.operator_action'));
+
+-- name: LastOperatorAction :one
+SELECT coalesce(max(seq), 0)::bigint AS seq,
+       coalesce((SELECT a.hash FROM core.operator_action a ORDER BY a.seq DESC LIMIT 1), '')::bytea AS hash
+FROM core.operator_action;
+
+-- name: InsertOperatorActions :exec
+INSERT INTO core.operator_action (seq, at, tenant, actor, action, run_id, step, shard, reason, before, after, previous_hash, hash)
+SELECT unnest(@seqs::bigint[]), @now, unnest(@tenants::text[]), unnest(@actors::text[]), unnest(@actions::text[]),
+       unnest(@run_ids::uuid[]), unnest(@steps::text[]), unnest(@shards::integer[]), unnest(@reasons::text[]),
+       unnest(@befores::json[]), unnest(@afters::json[]), unnest(@previous_hashes::bytea[]), unnest(@hashes::bytea[]);

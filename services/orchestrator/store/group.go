@@ -1,0 +1,245 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"pawl.internal/services/internal/pg"
+	"pawl.internal/services/orchestrator/machine"
+	"pawl.internal/services/orchestrator/store/db"
+)
+
+// errConflict makes the collector split a group.
+var errConflict = errors.New("two events of the group write the same result")
+
+// group is one transaction: the runs that its events concern, and what is to be written.
+type group struct {
+	store *Store
+	pipe  *pipe
+	query *db.Queries
+
+	// now is PostgreSQL's clock, read after the locks were taken.
+	now  time.Time
+	runs map[uuid.UUID]*run
+	// broken are runs that were read and make no sense.
+	broken map[uuid.UUID]error
+	// order has the runs as their first events came, so that a group does the same whenever it is repeated.
+	order []*run
+	// before is the row of the event being applied, as it was; zero if it has none.
+	before machine.Live
+	// oversize are the claims that must not be granted, since the step would be given too much.
+	oversize map[*Event]bool
+	// freed counts, by class, the steps that left the window.
+	freed map[machine.Class]int
+	// ready are the steps that have become READY, in order.
+	ready []readyStep
+	// admitted are those that the window has room for, and that therefore were QUEUED at once.
+	admitted map[machine.Class]int
+	// conflict says that the group must be split.
+	conflict bool
+	// durable says that the commit must be on disk before anybody is answered.
+	durable bool
+	// actions are the decisions of people that were carried out.
+	actions []action
+	writes  writes
+	notices Notices
+}
+
+// commitEvents carries out a group of events in one transaction.
+func (s *Store) commitEvents(ctx context.Context, kind int, events []*Event) error {
+	var g *group
+	err := pg.InTx(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error {
+		if g != nil {
+			g.abandon()
+		}
+		g = s.newGroup(tx, kind == kindDurable)
+		return g.carryOut(ctx, events)
+	})
+	if err != nil {
+		if g != nil {
+			g.abandon()
+		}
+		return err
+	}
+	g.announce()
+	return nil
+}
+
+// announce tells, after the commit, those who wait for news.
+func (g *group) announce() {
+	for class, n := range g.freed {
+		g.store.window.Return(class, n)
+	}
+	g.store.publish(g.notices)
+}
+
+func (s *Store) newGroup(tx pgx.Tx, durable bool) *group {
+	p := newPipe(tx)
+	return &group{
+		store: s, pipe: p, query: db.New(p), durable: durable,
+		runs: map[uuid.UUID]*run{}, admitted: map[machine.Class]int{}, freed: map[machine.Class]int{},
+	}
+}
+
+// abandon gives back what a transaction took outside the database that was not committed.
+func (g *group) abandon() {
+	for class, n := range g.admitted {
+		g.store.window.Return(class, n)
+	}
+}
+
+func (g *group) carryOut(ctx context.Context, events []*Event) error {
+	for _, e := range events {
+		e.reset()
+	}
+	if err := g.load(ctx, events); err != nil {
+		return err
+	}
+	for _, e := range events {
+		if e.refused == nil {
+			g.apply(e)
+		}
+	}
+	if g.conflict {
+		return errConflict
+	}
+	return g.finish(ctx)
+}
+
+// apply carries out one event in memory.
+func (g *group) apply(e *Event) {
+	r := g.runs[e.RunID]
+	r.learn(e.Spend)
+	if e.Make == nil {
+		e.Answer = machine.Applied
+		return
+	}
+	ref := r.ref(e.Ref)
+	var before summary
+	if e.Decision != nil {
+		before = r.summary()
+	}
+	g.before, _ = r.rows.Get(ref.Key)
+	ev := e.Make(ref)
+	claimed, isClaim := ev.(machine.Claimed)
+	if isClaim && g.oversize[e] {
+		ev = g.inputTooLarge(r, claimed)
+	}
+	outcome, err := g.transition(r, ev, e)
+	switch {
+	case isClaim && g.oversize[e]:
+		e.Answer = machine.Gone
+		return
+	case err != nil:
+		e.refused = err
+		return
+	}
+	e.Answer = outcome.Answer
+	switch {
+	case e.Answer == machine.Granted:
+		g.grant(r, ref, e)
+	case e.Answer == machine.Applied && e.Decision != nil:
+		g.decided(r, e, before)
+	case e.Answer == machine.Applied && e.Report != nil:
+		g.keepItems(r, ref.Step, e.Report.Items)
+	}
+	if inFlight(g.before) && !inFlight(r.row(ref.Key)) {
+		g.freed[g.before.Class]++
+	}
+}
+
+// inFlight reports whether the row counts against the window of its class.
+func inFlight(l machine.Live) bool { return l.Status == machine.StepQueued || l.Status == machine.StepRunning }
+
+// grant tells the holder of a claim what it must know.
+func (g *group) grant(r *run, ref machine.Ref, e *Event) {
+	e.Grant = &Grant{
+		Tenant: r.tenant, Pipeline: r.pipeline, Class: r.head.Class, EntityID: r.entityID, Labels: r.labels,
+		Budget: r.budget, SpendEpoch: r.head.SpendEpoch, DeadlineIn: r.head.DeadlineAt.Sub(g.now),
+		Row: r.row(ref.Key), Bytes: r.ledger.bytes,
+	}
+}
+
+// transition applies an event of the machine to a run and notes what follows. By is the event that it comes from; nil when
+// it is the store's own.
+func (g *group) transition(r *run, ev machine.Event, by *Event) (machine.Outcome, error) {
+	outcome, err := machine.Apply(r.plan, &r.head, r.rows, ev, g.now, g.store.random)
+	if err != nil {
+		return outcome, err
+	}
+	for _, effect := range outcome.Effects {
+		g.effect(r, effect, by)
+	}
+	return outcome, nil
+}
+
+// finish dispatches what there is room for, and writes what has changed.
+func (g *group) finish(ctx context.Context) error {
+	if err := g.dispatch(); err != nil {
+		return err
+	}
+	for _, r := range g.order {
+		if err := g.save(r); err != nil {
+			return err
+		}
+	}
+	if err := g.chain(ctx); err != nil {
+		return err
+	}
+	if !g.durable {
+		if err := g.query.CommitAsync(ctx); err != nil {
+			return err
+		}
+	}
+	if err := g.write(ctx); err != nil {
+		return err
+	}
+	if err := g.pipe.flush(ctx); err != nil {
+		return fmt.Errorf("write group: %w", err)
+	}
+	return nil
+}
+
+// readyStep is a step that has become READY.
+type readyStep struct {
+	run   *run
+	ref   machine.Ref
+	class machine.Class
+}
+
+// dispatch makes QUEUED at once what has become READY, as far as nothing waits and the window has room.
+func (g *group) dispatch() error {
+	room := map[machine.Class]int{}
+	for _, step := range g.ready {
+		room[step.class]++
+	}
+	for class, n := range room {
+		room[class] = g.store.window.Admit(class, n)
+		g.admitted[class] += room[class]
+	}
+	for _, step := range g.ready {
+		if room[step.class] == 0 || !step.waits() {
+			continue
+		}
+		room[step.class]--
+		if _, err := g.transition(step.run, machine.Dispatched{Ref: step.ref}, nil); err != nil {
+			return fmt.Errorf("dispatch: %w", err)
+		}
+	}
+	for class, n := range room {
+		g.store.window.Return(class, n)
+		g.admitted[class] -= n
+	}
+	return nil
+}
+
+// waits reports whether the step is still READY, and may be dispatched, after all events of the group.
+func (s readyStep) waits() bool {
+	row, live := s.run.rows.Get(s.ref.Key)
+	return live && row.Status == machine.StepReady && !s.run.head.State.Held
+}
