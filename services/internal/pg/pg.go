@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"time"
 
@@ -26,6 +27,8 @@ type Config struct {
 	MaxConns         int32         `help:"Most connections that one pool of the process opens." default:"10"`
 	StatementTimeout time.Duration `help:"Time after which the server gives up a statement." default:"15s"`
 	ConnectTimeout   time.Duration `help:"Time after which an attempt to connect is given up." default:"5s"`
+	// Settings are run-time parameters of each session, set by the service and not by the operator.
+	Settings map[string]string `kong:"-"`
 }
 
 // Open returns a pool whose connections all lead to a server that accepts writes, and fails if none can be made now.
@@ -70,6 +73,7 @@ func parse(cfg Config, application string) (*pgxpool.Config, error) {
 	conn.RuntimeParams["timezone"] = "UTC"
 	conn.RuntimeParams["statement_timeout"] = limit
 	conn.RuntimeParams["idle_in_transaction_session_timeout"] = limit
+	maps.Copy(conn.RuntimeParams, cfg.Settings)
 	return poolConfig, nil
 }
 
