@@ -195,4 +195,3 @@ func actorName(a machine.Actor) string {
 	}
 	return a.Name
 }
-

@@ -154,7 +154,9 @@ func (g *group) apply(e *Event) {
 }
 
 // inFlight reports whether the row counts against the window of its class.
-func inFlight(l machine.Live) bool { return l.Status == machine.StepQueued || l.Status == machine.StepRunning }
+func inFlight(l machine.Live) bool {
+	return l.Status == machine.StepQueued || l.Status == machine.StepRunning
+}
 
 // grant tells the holder of a claim what it must know.
 func (g *group) grant(r *run, ref machine.Ref, e *Event) {

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,11 +17,10 @@ import (
 // those from before the wait, and two replicas finishing the last two shards of a fan-out would each see the other running.
 func (g *group) load(ctx context.Context, events []*Event) error {
 	ids := runsOf(events)
-	first, last := ids[0], ids[len(ids)-1]
-	if err := g.query.LockRuns(ctx, db.LockRunsParams{Ids: ids, FirstID: first, LastID: last}); err != nil {
+	if err := g.query.LockRuns(ctx, ids); err != nil {
 		return err
 	}
-	rows, err := g.query.ReadRuns(ctx, db.ReadRunsParams{Ids: ids, FirstID: first, LastID: last})
+	rows, err := g.query.ReadRuns(ctx, ids)
 	if err != nil {
 		return fmt.Errorf("read runs: %w", err)
 	}
@@ -46,7 +44,7 @@ func runsOf(events []*Event) []uuid.UUID {
 	for i, e := range events {
 		ids[i] = e.RunID
 	}
-	slices.SortFunc(ids, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+	slices.SortFunc(ids, compareIDs)
 	return slices.Compact(ids)
 }
 
@@ -166,8 +164,6 @@ type keyArrays struct {
 	runs   []uuid.UUID
 	steps  []string
 	shards []int32
-	// first and last bound the runs.
-	first, last uuid.UUID
 }
 
 func arraysOf(keys []rowKey) keyArrays {
@@ -176,12 +172,6 @@ func arraysOf(keys []rowKey) keyArrays {
 	}
 	for i, k := range keys {
 		a.runs[i], a.steps[i], a.shards[i] = k.run.id, k.run.name(k.Step), int32(k.Shard)
-		if i == 0 || bytes.Compare(k.run.id[:], a.first[:]) < 0 {
-			a.first = k.run.id
-		}
-		if bytes.Compare(k.run.id[:], a.last[:]) > 0 {
-			a.last = k.run.id
-		}
 	}
 	return a
 }
@@ -244,9 +234,7 @@ func (g *group) readResults(ctx context.Context, keys, steps []rowKey) (map[*run
 	results := map[*run][]machine.Result{}
 	if len(keys) > 0 {
 		a := arraysOf(keys)
-		rows, err := g.query.ReadResults(ctx, db.ReadResultsParams{
-			RunIds: a.runs, Steps: a.steps, Shards: a.shards, FirstID: a.first, LastID: a.last,
-		})
+		rows, err := g.query.ReadResults(ctx, db.ReadResultsParams{RunIds: a.runs, Steps: a.steps, Shards: a.shards})
 		if err != nil {
 			return nil, err
 		}
@@ -256,9 +244,7 @@ func (g *group) readResults(ctx context.Context, keys, steps []rowKey) (map[*run
 	}
 	if len(steps) > 0 {
 		a := arraysOf(steps)
-		rows, err := g.query.ReadShardResults(ctx, db.ReadShardResultsParams{
-			RunIds: a.runs, Steps: a.steps, FirstID: a.first, LastID: a.last,
-		})
+		rows, err := g.query.ReadShardResults(ctx, a.runs, a.steps)
 		if err != nil {
 			return nil, err
 		}

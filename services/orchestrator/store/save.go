@@ -2,7 +2,6 @@ package store
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/google/uuid"
 
@@ -121,9 +120,4 @@ func (g *group) keepItems(r *run, step int, items []Document) {
 	for shard, item := range items {
 		r.items[machine.Key{Step: step, Shard: shard}] = g.keep(r, item)
 	}
-}
-
-// bounds are the smallest and the largest of some ids.
-func bounds(ids []uuid.UUID) (first, last uuid.UUID) {
-	return slices.MinFunc(ids, compareIDs), slices.MaxFunc(ids, compareIDs)
 }

@@ -58,9 +58,9 @@ type Store struct {
 	random    func() float64
 	pipelines *pipelines
 
-	events *gather.Collector[*Event]
+	events    *gather.Collector[*Event]
 	creations *gather.Collector[*NewRun]
-	beats  *gather.Collector[*Beat]
+	beats     *gather.Collector[*Beat]
 }
 
 // New returns a Store, which commits once Run is called.

@@ -60,7 +60,6 @@ func (g *group) writeRuns(ctx context.Context) error {
 	}
 	if n := len(w.heads.Ids); n > 0 {
 		w.heads.Now = g.now
-		w.heads.FirstID, w.heads.LastID = bounds(w.heads.Ids)
 		if err := q.UpdateRuns(ctx, w.heads); err != nil {
 			return err
 		}

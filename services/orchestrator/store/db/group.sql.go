@@ -176,21 +176,15 @@ func (q *Queries) FindReviews(ctx context.Context, runIds []uuid.UUID) ([]FindRe
 
 const lockRuns = `-- name: LockRuns :exec
 
-SELECT 1 FROM core.pipeline_run
-WHERE id = ANY($1::uuid[]) AND id BETWEEN $2 AND $3
-ORDER BY id FOR NO KEY UPDATE
+SELECT 1 FROM (SELECT unnest($1::uuid[]) AS id) k
+JOIN core.pipeline_run r ON r.id = k.id
+ORDER BY r.id FOR NO KEY UPDATE OF r
 `
 
-type LockRunsParams struct {
-	Ids     []uuid.UUID
-	FirstID uuid.UUID
-	LastID  uuid.UUID
-}
-
-// What a group of events reads, in this order. Bounds of ids (first_id, last_id) let the server leave out the partitions
-// of other days.
-func (q *Queries) LockRuns(ctx context.Context, arg LockRunsParams) error {
-	_, err := q.db.Exec(ctx, lockRuns, arg.Ids, arg.FirstID, arg.LastID)
+// What a group of events reads, in this order. Keys are joined rather than listed in the condition: so the server looks a
+// run up in the partition of its day, and in no other.
+func (q *Queries) LockRuns(ctx context.Context, ids []uuid.UUID) error {
+	_, err := q.db.Exec(ctx, lockRuns, ids)
 	return err
 }
 
@@ -282,15 +276,12 @@ const readResults = `-- name: ReadResults :many
 SELECT r.run_id, r.step, r.shard, r.generation, r.status, r.reason, r.fence, r.attempt, r.claim_no, r.ask_base
 FROM (SELECT unnest($1::uuid[]) AS run_id, unnest($2::text[]) AS step, unnest($3::integer[]) AS shard) k
 JOIN core.pipeline_step_result r ON r.run_id = k.run_id AND r.step = k.step AND r.shard = k.shard
-WHERE r.run_id BETWEEN $4 AND $5
 `
 
 type ReadResultsParams struct {
-	RunIds  []uuid.UUID
-	Steps   []string
-	Shards  []int32
-	FirstID uuid.UUID
-	LastID  uuid.UUID
+	RunIds []uuid.UUID
+	Steps  []string
+	Shards []int32
 }
 
 type ReadResultsRow struct {
@@ -307,13 +298,7 @@ type ReadResultsRow struct {
 }
 
 func (q *Queries) ReadResults(ctx context.Context, arg ReadResultsParams) ([]ReadResultsRow, error) {
-	rows, err := q.db.Query(ctx, readResults,
-		arg.RunIds,
-		arg.Steps,
-		arg.Shards,
-		arg.FirstID,
-		arg.LastID,
-	)
+	rows, err := q.db.Query(ctx, readResults, arg.RunIds, arg.Steps, arg.Shards)
 	if err != nil {
 		return nil, err
 	}
@@ -345,19 +330,13 @@ func (q *Queries) ReadResults(ctx context.Context, arg ReadResultsParams) ([]Rea
 
 const readRuns = `-- name: ReadRuns :many
 SELECT (SELECT clock_timestamp())::timestamptz AS now,
-       id, tenant, pipeline_digest, entity_id, labels, callback_url, not_before, created_at,
-       class, priority, budget_usd, status, state, current_step, steps_done, reason, error, coalesce(undo, '')::text AS undo,
-       spend_epoch, cost_usd, cost_version, seq, payloads, bytes,
-       deadline_at, paused_at, cancel_requested_at, started_at, finished_at
-FROM core.pipeline_run
-WHERE id = ANY($1::uuid[]) AND id BETWEEN $2 AND $3
+       r.id, r.tenant, r.pipeline_digest, r.entity_id, r.labels, r.callback_url, r.not_before, r.created_at,
+       r.class, r.priority, r.budget_usd, r.status, r.state, r.current_step, r.steps_done, r.reason, r.error,
+       coalesce(r.undo, '')::text AS undo, r.spend_epoch, r.cost_usd, r.cost_version, r.seq, r.payloads, r.bytes,
+       r.deadline_at, r.paused_at, r.cancel_requested_at, r.started_at, r.finished_at
+FROM (SELECT unnest($1::uuid[]) AS id) k
+JOIN core.pipeline_run r ON r.id = k.id
 `
-
-type ReadRunsParams struct {
-	Ids     []uuid.UUID
-	FirstID uuid.UUID
-	LastID  uuid.UUID
-}
 
 type ReadRunsRow struct {
 	Now               time.Time
@@ -392,8 +371,8 @@ type ReadRunsRow struct {
 	FinishedAt        *time.Time
 }
 
-func (q *Queries) ReadRuns(ctx context.Context, arg ReadRunsParams) ([]ReadRunsRow, error) {
-	rows, err := q.db.Query(ctx, readRuns, arg.Ids, arg.FirstID, arg.LastID)
+func (q *Queries) ReadRuns(ctx context.Context, ids []uuid.UUID) ([]ReadRunsRow, error) {
+	rows, err := q.db.Query(ctx, readRuns, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -447,15 +426,8 @@ const readShardResults = `-- name: ReadShardResults :many
 SELECT r.run_id, r.step, r.shard, r.generation, r.status, r.reason, r.fence, r.attempt, r.claim_no, r.ask_base
 FROM (SELECT unnest($1::uuid[]) AS run_id, unnest($2::text[]) AS step) k
 JOIN core.pipeline_step_result r ON r.run_id = k.run_id AND r.step = k.step
-WHERE r.shard >= 0 AND r.run_id BETWEEN $3 AND $4
+WHERE r.shard >= 0
 `
-
-type ReadShardResultsParams struct {
-	RunIds  []uuid.UUID
-	Steps   []string
-	FirstID uuid.UUID
-	LastID  uuid.UUID
-}
 
 type ReadShardResultsRow struct {
 	RunID      uuid.UUID
@@ -470,13 +442,8 @@ type ReadShardResultsRow struct {
 	AskBase    int32
 }
 
-func (q *Queries) ReadShardResults(ctx context.Context, arg ReadShardResultsParams) ([]ReadShardResultsRow, error) {
-	rows, err := q.db.Query(ctx, readShardResults,
-		arg.RunIds,
-		arg.Steps,
-		arg.FirstID,
-		arg.LastID,
-	)
+func (q *Queries) ReadShardResults(ctx context.Context, runIds []uuid.UUID, steps []string) ([]ReadShardResultsRow, error) {
+	rows, err := q.db.Query(ctx, readShardResults, runIds, steps)
 	if err != nil {
 		return nil, err
 	}

@@ -799,22 +799,20 @@ SET class = u.class, status = u.status, state = u.state, current_step = u.curren
     cancel_requested_at = NULLIF(u.cancel_requested_at, '0001-01-01Z'),
     started_at = NULLIF(u.started_at, '0001-01-01Z'), finished_at = NULLIF(u.finished_at, '0001-01-01Z'),
     version = r.version + 1, updated_at = $1
-FROM (SELECT unnest($4::uuid[]) AS id, unnest($5::text[]) AS class, unnest($6::text[]) AS status,
-             unnest($7::json[]) AS state, unnest($8::text[]) AS current_step,
-             unnest($9::integer[]) AS steps_done, unnest($10::text[]) AS reason,
-             unnest($11::text[]) AS error, unnest($12::text[]) AS undo, unnest($13::integer[]) AS spend_epoch,
-             unnest($14::numeric[]) AS cost_usd, unnest($15::bigint[]) AS cost_version,
-             unnest($16::bigint[]) AS seq, unnest($17::integer[]) AS payloads, unnest($18::bigint[]) AS bytes,
-             unnest($19::timestamptz[]) AS deadline_at, unnest($20::timestamptz[]) AS paused_at,
-             unnest($21::timestamptz[]) AS cancel_requested_at,
-             unnest($22::timestamptz[]) AS started_at, unnest($23::timestamptz[]) AS finished_at) u
-WHERE r.id = u.id AND r.id BETWEEN $2 AND $3
+FROM (SELECT unnest($2::uuid[]) AS id, unnest($3::text[]) AS class, unnest($4::text[]) AS status,
+             unnest($5::json[]) AS state, unnest($6::text[]) AS current_step,
+             unnest($7::integer[]) AS steps_done, unnest($8::text[]) AS reason,
+             unnest($9::text[]) AS error, unnest($10::text[]) AS undo, unnest($11::integer[]) AS spend_epoch,
+             unnest($12::numeric[]) AS cost_usd, unnest($13::bigint[]) AS cost_version,
+             unnest($14::bigint[]) AS seq, unnest($15::integer[]) AS payloads, unnest($16::bigint[]) AS bytes,
+             unnest($17::timestamptz[]) AS deadline_at, unnest($18::timestamptz[]) AS paused_at,
+             unnest($19::timestamptz[]) AS cancel_requested_at,
+             unnest($20::timestamptz[]) AS started_at, unnest($21::timestamptz[]) AS finished_at) u
+WHERE r.id = u.id
 `
 
 type UpdateRunsParams struct {
 	Now                time.Time
-	FirstID            uuid.UUID
-	LastID             uuid.UUID
 	Ids                []uuid.UUID
 	Classes            []string
 	Statuses           []string
@@ -840,8 +838,6 @@ type UpdateRunsParams struct {
 func (q *Queries) UpdateRuns(ctx context.Context, arg UpdateRunsParams) error {
 	_, err := q.db.Exec(ctx, updateRuns,
 		arg.Now,
-		arg.FirstID,
-		arg.LastID,
 		arg.Ids,
 		arg.Classes,
 		arg.Statuses,

@@ -44,7 +44,7 @@ FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@classes::text[]) AS class, unne
              unnest(@deadlines_at::timestamptz[]) AS deadline_at, unnest(@paused_at::timestamptz[]) AS paused_at,
              unnest(@cancels_requested_at::timestamptz[]) AS cancel_requested_at,
              unnest(@started_at::timestamptz[]) AS started_at, unnest(@finished_at::timestamptz[]) AS finished_at) u
-WHERE r.id = u.id AND r.id BETWEEN @first_id AND @last_id;
+WHERE r.id = u.id;
 
 -- name: DropLive :exec
 DELETE FROM core.step_live l
