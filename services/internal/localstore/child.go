@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -103,6 +104,21 @@ func (c *child) stop(wait time.Duration, signals ...os.Signal) {
 		}
 	}
 	<-c.exited
+}
+
+// signalAll sends the signal to the child and to its own children. Where those cannot be seen, only the child gets it.
+func (c *child) signalAll(signal syscall.Signal) {
+	pid := c.cmd.Process.Pid
+	pids := []int{pid}
+	listed, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	for _, field := range strings.Fields(string(listed)) {
+		if n, err := strconv.Atoi(field); err == nil {
+			pids = append(pids, n)
+		}
+	}
+	for _, pid := range pids {
+		_ = syscall.Kill(pid, signal) // one that has just ended needs no signal
+	}
 }
 
 // tail is the end of the child's log, ready to follow an error's text.

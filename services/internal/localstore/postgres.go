@@ -193,10 +193,13 @@ func (p *Postgres) Stop() {
 }
 
 // Kill ends the server as a crash does: nothing is written any more, so that what was not committed durably is lost.
-func (p *Postgres) Kill() { p.child.stop(postgresStop, syscall.SIGQUIT, syscall.SIGKILL) }
+func (p *Postgres) Kill() {
+	p.Resume()
+	p.child.stop(postgresStop, syscall.SIGQUIT, syscall.SIGKILL)
+}
 
-// Pause makes the server hang, with its connections open, until Resume.
-func (p *Postgres) Pause() error { return p.child.cmd.Process.Signal(syscall.SIGSTOP) }
+// Pause makes the server hang, sessions and all, with its connections open, until Resume.
+func (p *Postgres) Pause() { p.child.signalAll(syscall.SIGSTOP) }
 
 // Resume ends Pause.
-func (p *Postgres) Resume() error { return p.child.cmd.Process.Signal(syscall.SIGCONT) }
+func (p *Postgres) Resume() { p.child.signalAll(syscall.SIGCONT) }

@@ -75,10 +75,18 @@ func migrateAll(ctx context.Context, db *sql.DB, schemas []Schema) error {
 			return fmt.Errorf("migrations of %s: %w", s.Name, err)
 		}
 		if _, err := provider.Up(ctx); err != nil {
-			return fmt.Errorf("migrate %s: %w", s.Name, err)
+			return fmt.Errorf("migrate %s: %w", s.at(err), err)
 		}
 	}
 	return nil
+}
+
+// at names the file that failed, if it was one.
+func (s Schema) at(err error) string {
+	if partial, ok := errors.AsType[*goose.PartialError](err); ok && partial.Failed != nil {
+		return s.Name + "/" + partial.Failed.Source.Path
+	}
+	return s.Name
 }
 
 // CheckVersion returns an error that says what to do when a schema is older than this build needs. A newer one is welcome:

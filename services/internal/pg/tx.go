@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -51,19 +52,27 @@ func attempt(ctx context.Context, pool *pgxpool.Pool, fn func(context.Context, p
 	return commit(ctx, tx)
 }
 
+// commit sends the COMMIT and tells three ends apart: done, surely not done, and unknown.
 func commit(ctx context.Context, tx pgx.Tx) error {
+	if err := ctx.Err(); err != nil {
+		return err // not sent
+	}
+	if tx.Conn().IsClosed() {
+		return fault.Unavailable(net.ErrClosed, "the connection to the database was lost") // not sent
+	}
 	err := tx.Commit(ctx)
-	if err == nil || refused(err) {
+	if err == nil || rolledBack(err) {
 		return err
 	}
 	return fault.Unavailable(errors.Join(ErrUncertain, err), "the database did not confirm the change; it may be repeated")
 }
 
-// refused reports whether a failed COMMIT surely took no effect: it was not sent, or the server said that it rolled back.
-// A session that the server ends (FATAL) may have committed just before.
-func refused(err error) bool {
+// rolledBack reports whether the server said that a COMMIT took no effect. A session that the server ends (FATAL) may have
+// committed just before. pgconn.SafeToRetry is of no use here: it says yes also when the connection broke after the COMMIT
+// was sent.
+func rolledBack(err error) bool {
 	if said, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return said.SeverityUnlocalized == "ERROR"
 	}
-	return errors.Is(err, pgx.ErrTxCommitRollback) || pgconn.SafeToRetry(err)
+	return errors.Is(err, pgx.ErrTxCommitRollback)
 }
