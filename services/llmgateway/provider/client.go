@@ -1,0 +1,123 @@
+package provider
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
+	"time"
+
+	"pawl.internal/services/internal/clock"
+)
+
+const (
+	// maxBody is how much of an answer is read.
+	maxBody = 32 << 20
+	// idleConns is how many connections to one provider are kept for the next requests.
+	idleConns = 512
+	// idleTime is how long they are kept: less than servers keep theirs (uvicorn and Node: 5 s), because a request that
+	// meets a connection which the server is closing is lost with its fate unknown.
+	idleTime = 4 * time.Second
+)
+
+var (
+	errEchoedKey = errors.New("connection failed with an error that repeats the key")
+	errCut       = errors.New("the answer broke off")
+)
+
+// Timeouts bound the phases of an exchange; 0 leaves a phase unbounded.
+type Timeouts struct {
+	// Connect bounds finding a connection, TLS included.
+	Connect time.Duration
+	// Write bounds writing the request.
+	Write time.Duration
+	// FirstByte bounds the wait for the first byte of the answer that is not white space: servers keep connections alive
+	// with blank lines, which are no progress.
+	FirstByte time.Duration
+	// Idle bounds each silence after that.
+	Idle time.Duration
+}
+
+// Client posts requests. It is safe for concurrent use.
+type Client struct {
+	clock     clock.Clock
+	transport http.RoundTripper
+	timeouts  Timeouts
+}
+
+// NewClient returns a Client that sends through transport.
+func NewClient(c clock.Clock, transport http.RoundTripper, timeouts Timeouts) *Client {
+	return &Client{clock: c, transport: transport, timeouts: timeouts}
+}
+
+// NewTransport returns a transport over TCP, through the proxy that the environment names, if any.
+func NewTransport(timeouts Timeouts) *http.Transport {
+	return &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         (&net.Dialer{Timeout: timeouts.Connect}).DialContext,
+		TLSHandshakeTimeout: timeouts.Connect,
+		ForceAttemptHTTP2:   true,
+		MaxIdleConnsPerHost: idleConns,
+		IdleConnTimeout:     idleTime,
+	}
+}
+
+// Post sends the body once and reads the answer. When ctx ends, the connection is closed.
+func (c *Client) Post(ctx context.Context, url string, header http.Header, body []byte) Exchange {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	dog := newWatchdog(ctx, c.clock, c.timeouts, cancel)
+	var sent atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { dog.enter(phaseWrite) },
+		WroteRequest: func(info httptrace.WroteRequestInfo) {
+			if info.Err == nil {
+				sent.Store(true)
+				dog.enter(phaseFirstByte)
+			}
+		},
+	})
+	x := c.exchange(ctx, dog, url, header, body)
+	x.Sent = sent.Load() || x.Status != 0
+	if x.Err != nil && ctx.Err() != nil {
+		x.Err = context.Cause(ctx)
+		_, phase := errors.AsType[*phaseError](x.Err)
+		x.TimedOut = phase || errors.Is(x.Err, context.DeadlineExceeded)
+	}
+	return x
+}
+
+func (c *Client) exchange(ctx context.Context, dog *watchdog, url string, header http.Header, body []byte) Exchange {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return Exchange{Err: fmt.Errorf("make request: %w", err)}
+	}
+	req.Header = header
+	// The transport itself, not an http.Client: a redirect is an answer, and must not make us send again.
+	resp, err := c.transport.RoundTrip(req)
+	if err != nil {
+		return Exchange{Err: err}
+	}
+	defer func() { _ = resp.Body.Close() }() // all that matters has been read
+	x := Exchange{Status: resp.StatusCode, Header: resp.Header}
+	x.Body, x.TooLong, x.Err = readBody(resp.Body, dog)
+	return x
+}
+
+// readBody reads at most maxBody, and tells the watchdog of every progress.
+func readBody(r io.Reader, dog *watchdog) (body []byte, tooLong bool, err error) {
+	var all bytes.Buffer
+	_, err = all.ReadFrom(io.LimitReader(io.TeeReader(r, dog), maxBody+1))
+	if all.Len() > maxBody {
+		return all.Bytes()[:maxBody], true, nil
+	}
+	if err != nil {
+		err = fmt.Errorf("%w: %w", errCut, err)
+	}
+	return all.Bytes(), false, err
+}

@@ -1,0 +1,67 @@
+package openai
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"pawl.internal/services/internal/config"
+	"pawl.internal/services/llmgateway/provider"
+)
+
+// Client asks one server with one key. It is safe for concurrent use.
+type Client struct {
+	http       *provider.Client
+	endpoint   string
+	key        config.Secret
+	tokenLimit string
+}
+
+// New returns a Client of the API at base, such as https://api.openai.com/v1. The key may be empty: local servers need none.
+func New(client *provider.Client, base string, key config.Secret) (*Client, error) {
+	address, err := ParseBase(base)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{
+		http: client, endpoint: address.JoinPath("chat", "completions").String(), key: key,
+		tokenLimit: tokenLimitFor(address),
+	}, nil
+}
+
+// ParseBase checks the address of an API. It must not carry credentials: addresses stand in logs.
+func ParseBase(base string) (*url.URL, error) {
+	address, err := url.Parse(base)
+	if err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https" {
+		return nil, errors.New("not the address of an API: write https://host/v1")
+	}
+	if address.User != nil || address.RawQuery != "" || address.Fragment != "" {
+		return nil, errors.New("the address of an API has no user, password, query or fragment: keys belong into api_key_env or api_key_file")
+	}
+	return address, nil
+}
+
+// Send asks once. Nothing of the key is left in what it returns.
+func (c *Client) Send(ctx context.Context, r provider.Request) provider.Exchange {
+	body, err := encode(r, c.tokenLimit)
+	if err != nil {
+		return provider.Exchange{Err: err}
+	}
+	header := http.Header{
+		"Content-Type":        {"application/json"},
+		"Accept":              {"application/json"},
+		"User-Agent":          {"pawl"},
+		"X-Client-Request-Id": {r.ID}, // not Idempotency-Key: net/http repeats requests that have one
+	}
+	if !c.key.IsZero() {
+		header.Set("Authorization", "Bearer "+strings.TrimSpace(c.key.Reveal()))
+	}
+	x := c.http.Post(ctx, c.endpoint, header, body)
+	if x.Err != nil {
+		x.Err = fmt.Errorf("post to %s: %w", c.endpoint, x.Err)
+	}
+	return x.Without(c.key)
+}

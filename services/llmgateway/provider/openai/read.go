@@ -1,0 +1,130 @@
+package openai
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"pawl.internal/services/llmgateway/failure"
+	"pawl.internal/services/llmgateway/price"
+	"pawl.internal/services/llmgateway/provider"
+)
+
+// Format is the name under which answers of this form are stored, so that they can be read again.
+const Format = "openai"
+
+// completion is the body of an answer, as far as it matters here.
+type completion struct {
+	Choices []choice `json:"choices"`
+	// Usage is read apart, so that odd counts do not make an answer unreadable.
+	Usage json.RawMessage `json:"usage"`
+	// IncompleteDetails is that of the Responses API, which some servers answer with.
+	IncompleteDetails *struct {
+		Reason string `json:"reason"`
+	} `json:"incomplete_details"`
+}
+
+type choice struct {
+	FinishReason string `json:"finish_reason"`
+	Message      struct {
+		Content content `json:"content"`
+		Refusal string  `json:"refusal"`
+	} `json:"message"`
+}
+
+// Read says what an answer means that was read to its end. It needs status, header and body only, so that a stored answer
+// can be read again.
+func Read(x provider.Exchange, now time.Time) provider.Reading {
+	r := provider.Reading{RequestID: x.Header.Get("X-Request-Id")}
+	r.Failure = failure.Classify(failure.OpenAI, x.Status, x.Header, x.Body, now)
+	var c completion
+	err := json.Unmarshal(x.Body, &c)
+	r.Usage, r.UsageKnown = readUsage(c.Usage)
+	if r.Failure.Class != failure.None {
+		return r
+	}
+	switch {
+	case x.TooLong:
+		r.FinishReason = failure.FinishTooLong
+	case err != nil:
+		r.FinishReason = failure.FinishUnreadable
+	default:
+		r.Text, r.FinishReason = c.read()
+	}
+	r.Failure = failure.Finish(failure.OpenAI, r.FinishReason)
+	if r.Failure.Class == failure.None && r.Text == "" {
+		r.FinishReason = failure.FinishEmpty
+		r.Failure = failure.Finish(failure.OpenAI, r.FinishReason)
+	}
+	return r
+}
+
+// read gives the first choice's text and how it ended.
+func (c completion) read() (text, finish string) {
+	if c.IncompleteDetails != nil {
+		return "", c.IncompleteDetails.Reason
+	}
+	if len(c.Choices) == 0 {
+		return "", failure.FinishEmpty
+	}
+	first := c.Choices[0]
+	if first.Message.Refusal != "" {
+		return "", failure.FinishRefusal
+	}
+	return string(first.Message.Content), cmp.Or(first.FinishReason, "stop")
+}
+
+// content is a message's text: a string, or a list of parts of which the texts count and the thoughts do not.
+type content string
+
+// UnmarshalJSON reads either form.
+func (c *content) UnmarshalJSON(raw []byte) error {
+	if !bytes.HasPrefix(bytes.TrimSpace(raw), []byte("[")) {
+		return json.Unmarshal(raw, (*string)(c))
+	}
+	var parts []struct {
+		Text string `json:"text"`
+	}
+	if err := json.Unmarshal(raw, &parts); err != nil {
+		return err
+	}
+	var all strings.Builder
+	for _, p := range parts {
+		all.WriteString(p.Text)
+	}
+	*c = content(all.String())
+	return nil
+}
+
+// counts are the tokens as the format has them.
+type counts struct {
+	Prompt        *int64 `json:"prompt_tokens"`
+	Completion    *int64 `json:"completion_tokens"`
+	PromptDetails struct {
+		Cached     int64 `json:"cached_tokens"`
+		CacheWrite int64 `json:"cache_write_tokens"`
+	} `json:"prompt_tokens_details"`
+	CompletionDetails struct {
+		Reasoning int64 `json:"reasoning_tokens"`
+	} `json:"completion_tokens_details"`
+	// CacheHit is DeepSeek's word for cached tokens.
+	CacheHit int64 `json:"prompt_cache_hit_tokens"`
+}
+
+// readUsage gives the counts; they are unknown when they are missing or contradict themselves.
+func readUsage(raw json.RawMessage) (price.Usage, bool) {
+	var c counts
+	if json.Unmarshal(raw, &c) != nil || c.Prompt == nil || c.Completion == nil {
+		return price.Usage{}, false
+	}
+	u := price.Usage{
+		Input:       *c.Prompt,
+		CachedInput: max(c.PromptDetails.Cached, c.CacheHit),
+		CacheWrite:  c.PromptDetails.CacheWrite,
+		Output:      *c.Completion,
+		Reasoning:   c.CompletionDetails.Reasoning,
+	}
+	return u, u.Check() == nil
+}

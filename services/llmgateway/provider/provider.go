@@ -1,0 +1,83 @@
+// Package provider carries requests to model providers and brings back what came of them, byte for byte.
+//
+// It knows HTTP and nothing of any provider's format; the packages below it know one format each. A request is sent once:
+// nothing here retries, follows redirects, or decides what a failure means for the call. What it does settle is the one
+// fact that only the transport can tell: whether the whole request had been written when something went wrong, so that
+// nobody can say whether it was charged.
+package provider
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+
+	systemv1 "pawl.internal/gen/pawl/system/v1"
+	pawlv1 "pawl.internal/gen/pawl/v1"
+	"pawl.internal/services/internal/config"
+	"pawl.internal/services/llmgateway/failure"
+	"pawl.internal/services/llmgateway/price"
+)
+
+// Request is a question to one model.
+type Request struct {
+	// ID names the request for the provider's and our logs.
+	ID       string
+	Model    string
+	Messages []*pawlv1.ChatMessage
+	// Schema is the JSON Schema that the answer must fit; empty for text.
+	Schema []byte
+	// Params shape the answer; may be nil.
+	Params *systemv1.SamplingParams
+	// MaxOutputTokens bounds the answer. It is always sent, so that a request's worst case is known before it begins.
+	MaxOutputTokens int64
+}
+
+// Exchange is what came of one HTTP request.
+type Exchange struct {
+	// Status is the HTTP status; 0 when no answer began.
+	Status int
+	Header http.Header
+	// Body is what was read of the answer, also when it broke off.
+	Body []byte
+	// Sent is true once the whole request was written.
+	Sent bool
+	// TooLong is true when the answer was longer than we read.
+	TooLong bool
+	// TimedOut is true when the exchange was given up because a time limit passed.
+	TimedOut bool
+	// Err is why the answer is missing or broke off; nil when it was read to its end. A cause that the caller gave its
+	// context is returned as it is.
+	Err error
+}
+
+// Reading is what an exchange means.
+type Reading struct {
+	Text         string
+	FinishReason string
+	// Usage is what the provider counted; only if UsageKnown.
+	Usage      price.Usage
+	UsageKnown bool
+	// RequestID is the provider's id of the request, if it gave one.
+	RequestID string
+	// Failure is none when Text is the answer that was asked for.
+	Failure failure.Failure
+}
+
+// Without returns the exchange with every occurrence of the secret blotted out: providers echo keys in their errors.
+func (x Exchange) Without(secret config.Secret) Exchange {
+	const blot = "[key]"
+	key := secret.Reveal()
+	if key == "" {
+		return x
+	}
+	x.Body = bytes.ReplaceAll(x.Body, []byte(key), []byte(blot))
+	for name, values := range x.Header {
+		for i, value := range values {
+			x.Header[name][i] = strings.ReplaceAll(value, key, blot)
+		}
+	}
+	if x.Err != nil && strings.Contains(x.Err.Error(), key) {
+		x.Err = errEchoedKey
+	}
+	return x
+}
