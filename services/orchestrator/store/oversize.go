@@ -16,8 +16,8 @@ func (g *group) findOversize(ctx context.Context, events []*Event) error {
 			continue
 		}
 		r := g.runs[e.RunID]
-		if step, known := r.plan.Index(e.Step); known {
-			claims, wanted = append(claims, e), append(wanted, Wanted{Ref: e.Ref, Inputs: r.pipeline.Inputs[step]})
+		if ref := r.ref(e.Ref); ref.Step < len(r.plan.Steps) {
+			claims, wanted = append(claims, e), append(wanted, Wanted{Ref: e.Ref, Inputs: r.pipeline.InputsOf(ref.Key)})
 		}
 	}
 	if len(claims) == 0 {

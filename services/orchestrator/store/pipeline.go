@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -24,7 +25,7 @@ type Pipeline struct {
 	// Interactive and Batch are the machine's plans; they differ in the deadline of a pipeline that says none.
 	Interactive, Batch *machine.Plan
 	// Inputs says, for each step of the plans, what it refers to.
-	Inputs []Inputs
+	Inputs []StepInputs
 	// OutputStep is the step whose output is the run's result.
 	OutputStep string
 	// Callbacks are the events that are sent to the run's callback URL.
@@ -35,12 +36,23 @@ type Pipeline struct {
 	Budget *money.Pico
 }
 
-// Inputs says which documents a step refers to.
+// StepInputs says which documents the rows of a step refer to: its own, and those of its shards.
+type StepInputs struct{ Whole, Shard Inputs }
+
+// Inputs says which documents a step or shard refers to.
 type Inputs struct {
 	// Run says that it refers to the run's input.
 	Run bool
 	// Steps are the steps whose outputs it refers to.
 	Steps []string
+}
+
+// InputsOf returns what a step or shard refers to.
+func (p *Pipeline) InputsOf(k machine.Key) Inputs {
+	if k.Shard == Whole {
+		return p.Inputs[k.Step].Whole
+	}
+	return p.Inputs[k.Step].Shard
 }
 
 // Plan returns the plan for runs of the class.
@@ -51,8 +63,8 @@ func (p *Pipeline) Plan(class machine.Class) *machine.Plan {
 	return p.Interactive
 }
 
-// Compile reads a stored pipeline: the canonical JSON of a pawl.v1.PipelineSpec.
-type Compile func(digest Digest, spec []byte) (*Pipeline, error)
+// Compile makes of a stored source what the store must know of the pipeline.
+type Compile func(source string) (*Pipeline, error)
 
 // pipelines keeps compiled pipelines by digest.
 type pipelines struct {
@@ -74,11 +86,14 @@ func (p *pipelines) known(digest Digest) *Pipeline {
 }
 
 // add compiles a stored pipeline and keeps it.
-func (p *pipelines) add(digest Digest, spec []byte) (*Pipeline, error) {
+func (p *pipelines) add(digest Digest, source string) (*Pipeline, error) {
 	if known := p.known(digest); known != nil {
 		return known, nil
 	}
-	compiled, err := p.compile(digest, spec)
+	compiled, err := p.compile(source)
+	if err == nil && compiled.Digest != digest {
+		err = errors.New("this build compiles it to another digest")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("stored pipeline %x: %w", digest, err)
 	}
@@ -122,7 +137,7 @@ func (p *pipelines) load(ctx context.Context, q *db.Queries, wanted map[Digest]o
 	}
 	for _, row := range rows {
 		digest := Digest(row.Digest)
-		if compiled, err := p.add(digest, row.Spec); err != nil {
+		if compiled, err := p.add(digest, row.Source); err != nil {
 			broken[digest] = err
 		} else {
 			found[digest] = compiled

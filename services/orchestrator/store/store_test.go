@@ -158,13 +158,13 @@ type stepSpec struct {
 }
 
 // compile makes of a spec what the store must know; each step needs the one before it.
-func compile(digest store.Digest, text []byte) (*store.Pipeline, error) {
+func compile(source string) (*store.Pipeline, error) {
 	var s spec
-	if err := json.Unmarshal(text, &s); err != nil {
+	if err := json.Unmarshal([]byte(source), &s); err != nil {
 		return nil, err
 	}
 	plan := &machine.Plan{Total: len(s.Steps), Deadline: time.Hour}
-	p := &store.Pipeline{Digest: digest, Name: s.Name, Version: "v1", Callbacks: s.Callbacks, Interactive: plan, Batch: plan}
+	p := &store.Pipeline{Digest: sha256.Sum256([]byte(source)), Name: s.Name, Version: "v1", Callbacks: s.Callbacks, Interactive: plan, Batch: plan}
 	for i, step := range s.Steps {
 		compiled := machine.Step{
 			Name: step.Name, FanOut: step.FanOut, Concurrency: step.Concurrency, OnError: step.OnError, MaxLost: 3,
@@ -178,7 +178,8 @@ func compile(digest store.Digest, text []byte) (*store.Pipeline, error) {
 			compiled.Needs = []int{i - 1}
 		}
 		plan.Steps = append(plan.Steps, compiled)
-		p.Inputs = append(p.Inputs, store.Inputs{Run: step.ReadsInput, Steps: step.Reads})
+		reads := store.Inputs{Run: step.ReadsInput, Steps: step.Reads}
+		p.Inputs = append(p.Inputs, store.StepInputs{Whole: reads, Shard: reads})
 		p.OutputStep = step.Name
 	}
 	return p, nil
@@ -191,8 +192,8 @@ func (b *bench) register(s spec) {
 	require.NoError(b.t, err)
 	digest := sha256.Sum256(text)
 	_, err = b.database.Pool.Exec(b.t.Context(),
-		`INSERT INTO core.pipeline (tenant, name, version, digest, source, spec) VALUES ($1, $2, 'v1', $3, '', $4)`,
-		tenant, s.Name, digest[:], text)
+		`INSERT INTO core.pipeline (tenant, name, version, digest, source) VALUES ($1, $2, 'v1', $3, $4)`,
+		tenant, s.Name, digest[:], string(text))
 	require.NoError(b.t, err)
 }
 
@@ -322,4 +323,20 @@ func TestRunGoesThroughItsSteps(t *testing.T) {
 	}
 	require.Equal(t, "done", b.status(run))
 	require.Zero(t, b.count(`core.step_live WHERE run_id = $1`, run))
+}
+
+func TestPartitionsAreMadeAhead(t *testing.T) {
+	b := setup(t)
+	today := time.Now()
+	require.NoError(t, b.store.MakePartitions(t.Context(), today))
+	require.NoError(t, b.store.MakePartitions(t.Context(), today.AddDate(0, 0, 1)), "those of before are there")
+	b.chain("chain", 1)
+	run := b.create("chain")
+	var partition, options string
+	b.scan(`SELECT tableoid::regclass::text FROM core.pipeline_run WHERE id = $1`, []any{run}, &partition)
+	require.Equal(t, "core.pipeline_run_"+today.UTC().Format("20060102"), partition)
+	b.scan(`SELECT array_to_string(reloptions, ',') FROM pg_class WHERE oid = $1::regclass`, []any{partition}, &options)
+	require.Contains(t, options, "fillfactor=60")
+	b.grant(b.next(run))
+	require.Equal(t, "running", b.status(run))
 }

@@ -10,14 +10,14 @@ import (
 )
 
 const readPipelines = `-- name: ReadPipelines :many
-SELECT p.digest, p.spec
+SELECT p.digest, p.source
 FROM (SELECT unnest($1::text[]) AS tenant, unnest($2::bytea[]) AS digest) k
 JOIN core.pipeline p ON p.tenant = k.tenant AND p.digest = k.digest
 `
 
 type ReadPipelinesRow struct {
 	Digest []byte
-	Spec   []byte
+	Source string
 }
 
 func (q *Queries) ReadPipelines(ctx context.Context, tenants []string, digests [][]byte) ([]ReadPipelinesRow, error) {
@@ -29,7 +29,7 @@ func (q *Queries) ReadPipelines(ctx context.Context, tenants []string, digests [
 	items := []ReadPipelinesRow{}
 	for rows.Next() {
 		var i ReadPipelinesRow
-		if err := rows.Scan(&i.Digest, &i.Spec); err != nil {
+		if err := rows.Scan(&i.Digest, &i.Source); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

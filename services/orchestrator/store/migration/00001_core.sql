@@ -20,12 +20,10 @@ CREATE TABLE core.pipeline (
     version    text        NOT NULL,
     -- The version's number: v10 is newer than v9.
     ordinal    integer     NOT NULL GENERATED ALWAYS AS (substr(version, 2)::integer) STORED,
-    -- SHA-256 of spec.
+    -- SHA-256 of the content; comments and layout do not count.
     digest     bytea       NOT NULL CHECK (length(digest) = 32),
-    -- As it was registered, comments included.
+    -- As it was registered; compiled again it gives the same pipeline.
     source     text        NOT NULL,
-    -- The same as canonical JSON of pawl.v1.PipelineSpec.
-    spec       json        NOT NULL,
     created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     created_by text        NOT NULL DEFAULT '',
     PRIMARY KEY (tenant, name, version)
