@@ -1,0 +1,140 @@
+package intake
+
+import (
+	"context"
+	"encoding/json"
+
+	"google.golang.org/protobuf/proto"
+
+	faultv1 "pawl.internal/gen/pawl/fault/v1"
+	systemv1 "pawl.internal/gen/pawl/system/v1"
+	pawlv1 "pawl.internal/gen/pawl/v1"
+	"pawl.internal/services/internal/fault"
+)
+
+// CreateRun accepts a run.
+func (s *Service) CreateRun(ctx context.Context, req *pawlv1.CreateRunRequest) (*pawlv1.CreateRunResponse, error) {
+	if err := s.checkSize(req); err != nil {
+		return nil, err
+	}
+	input := []byte(req.GetInput().GetJson())
+	if !json.Valid(input) {
+		return nil, fault.Invalid(faultv1.ErrorReason_ERROR_REASON_INVALID_ARGUMENT,
+			fault.Violation{Field: inputField, Message: "must be a JSON document"})
+	}
+	idempotency, err := idempotency(ctx, pawlv1.RunService_CreateRun_FullMethodName, req)
+	if err != nil {
+		return nil, err
+	}
+	created, err := s.submit(ctx, submission{
+		kind: kindRun, idempotency: idempotency, pipeline: req.GetPipeline(), input: input,
+		entityID: req.GetEntityId(), class: req.GetClass(), priority: req.GetPriority(), labels: req.GetLabels(),
+		callbackURL: req.GetCallbackUrl(), budgetUSD: req.GetBudgetUsd(), deadline: req.GetDeadline(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &pawlv1.CreateRunResponse{
+		RunId: created.GetRunId(), Status: created.GetStatus(), Replayed: created.GetReplayed(),
+	}, nil
+}
+
+// GetRun returns a run of the caller's tenant.
+func (s *Service) GetRun(ctx context.Context, req *pawlv1.GetRunRequest) (*pawlv1.GetRunResponse, error) {
+	found, err := s.getRun(ctx, req.GetRunId())
+	if err != nil {
+		return nil, err
+	}
+	return &pawlv1.GetRunResponse{Run: found.GetRun()}, nil
+}
+
+func (s *Service) getRun(ctx context.Context, id string) (*systemv1.GetRunResponse, error) {
+	return s.orchestrator.GetRun(ctx, &systemv1.GetRunRequest{Tenant: callerOf(ctx).tenant, RunId: id})
+}
+
+// ListRuns returns a page of the tenant's runs.
+func (s *Service) ListRuns(ctx context.Context, req *pawlv1.ListRunsRequest) (*pawlv1.ListRunsResponse, error) {
+	tenant := callerOf(ctx).tenant
+	token, err := s.pages.open(tenant, req)
+	if err != nil {
+		return nil, err
+	}
+	query := proto.CloneOf(req)
+	query.PageSize, query.PageToken = pageSize(req.GetPageSize(), defaultPage), token
+	page, err := s.orchestrator.ListRuns(ctx, &systemv1.ListRunsRequest{Tenant: tenant, Query: query})
+	if err != nil {
+		return nil, err
+	}
+	return &pawlv1.ListRunsResponse{
+		Runs: page.GetRuns(), NextPageToken: s.pages.seal(tenant, req, page.GetNextPageToken()),
+	}, nil
+}
+
+// ListRunSteps returns the steps and shards of a run.
+func (s *Service) ListRunSteps(ctx context.Context, req *pawlv1.ListRunStepsRequest) (*pawlv1.ListRunStepsResponse, error) {
+	found, err := s.orchestrator.ListRunSteps(ctx,
+		&systemv1.ListRunStepsRequest{Tenant: callerOf(ctx).tenant, RunId: req.GetRunId()})
+	if err != nil {
+		return nil, err
+	}
+	return &pawlv1.ListRunStepsResponse{Steps: found.GetSteps()}, nil
+}
+
+// ListRunEvents returns a page of a run's journal.
+func (s *Service) ListRunEvents(ctx context.Context, req *pawlv1.ListRunEventsRequest) (*pawlv1.ListRunEventsResponse, error) {
+	tenant := callerOf(ctx).tenant
+	token, err := s.pages.open(tenant, req)
+	if err != nil {
+		return nil, err
+	}
+	query := proto.CloneOf(req)
+	query.PageSize, query.PageToken = pageSize(req.GetPageSize(), defaultEventsPage), token
+	page, err := s.orchestrator.ListRunEvents(ctx, &systemv1.ListRunEventsRequest{Tenant: tenant, Query: query})
+	if err != nil {
+		return nil, err
+	}
+	return &pawlv1.ListRunEventsResponse{
+		Events: page.GetEvents(), NextPageToken: s.pages.seal(tenant, req, page.GetNextPageToken()),
+	}, nil
+}
+
+// ListRunCalls returns the run's requests to models. The gateway knows calls but not runs, so whether there is such a run
+// is asked first.
+func (s *Service) ListRunCalls(ctx context.Context, req *pawlv1.ListRunCallsRequest) (*pawlv1.ListRunCallsResponse, error) {
+	id, err := uuidBytes(req.GetRunId())
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.getRun(ctx, req.GetRunId()); err != nil {
+		return nil, err
+	}
+	found, err := s.gateway.ListCalls(ctx, &systemv1.ListCallsRequest{Tenant: callerOf(ctx).tenant, RunId: id})
+	if err != nil {
+		return nil, err
+	}
+	return &pawlv1.ListRunCallsResponse{Calls: found.GetCalls()}, nil
+}
+
+// CancelRun stops a run.
+func (s *Service) CancelRun(ctx context.Context, req *pawlv1.CancelRunRequest) (*pawlv1.CancelRunResponse, error) {
+	who := callerOf(ctx)
+	cancelled, err := s.orchestrator.CancelRun(ctx, &systemv1.CancelRunRequest{
+		Tenant: who.tenant, RunId: req.GetRunId(), Actor: who.actor(), Reason: req.GetReason(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &pawlv1.CancelRunResponse{Run: cancelled.GetRun()}, nil
+}
+
+// RetryRun runs what failed again.
+func (s *Service) RetryRun(ctx context.Context, req *pawlv1.RetryRunRequest) (*pawlv1.RetryRunResponse, error) {
+	who := callerOf(ctx)
+	retried, err := s.orchestrator.RetryRun(ctx, &systemv1.RetryRunRequest{
+		Tenant: who.tenant, RunId: req.GetRunId(), Actor: who.actor(), Reason: req.GetReason(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &pawlv1.RetryRunResponse{Run: retried.GetRun()}, nil
+}

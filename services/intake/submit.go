@@ -1,0 +1,108 @@
+package intake
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	faultv1 "pawl.internal/gen/pawl/fault/v1"
+	systemv1 "pawl.internal/gen/pawl/system/v1"
+	pawlv1 "pawl.internal/gen/pawl/v1"
+	"pawl.internal/services/internal/fault"
+	"pawl.internal/services/internal/money"
+)
+
+// The kinds of things that an idempotency key stands for, as the orchestrator keeps them.
+const (
+	kindRun     = "run"
+	kindJob     = "job"
+	kindExtract = "extract"
+)
+
+// inputField is where callers find the run's input in what they sent.
+const inputField = "input"
+
+// maxInputBytes keeps a run's input within one message between services.
+const maxInputBytes = 31 << 20
+
+// submission is what the ways of starting a run have in common.
+type submission struct {
+	kind        string
+	idempotency *systemv1.Idempotency
+	// pipeline is a name, or name:version.
+	pipeline string
+	// input is JSON, and inputField the name that its parts have for the caller.
+	input       []byte
+	entityID    string
+	documentID  string
+	class       pawlv1.RunClass
+	priority    int32
+	labels      map[string]string
+	callbackURL string
+	budgetUSD   string
+	deadline    *durationpb.Duration
+}
+
+// submit checks a submission against its pipeline and hands it to the orchestrator: one call when the pipeline is known.
+func (s *Service) submit(ctx context.Context, sub submission) (*systemv1.CreateRunResponse, error) {
+	who := callerOf(ctx)
+	violations := checkCallbackURL(sub.callbackURL)
+	budget, broken := budgetOf(sub.budgetUSD)
+	if violations = append(violations, broken...); len(violations) > 0 {
+		return nil, fault.Invalid(faultv1.ErrorReason_ERROR_REASON_INVALID_ARGUMENT, violations...)
+	}
+	if len(sub.input) > maxInputBytes {
+		return nil, errTooLarge("the input, written as JSON,", len(sub.input), maxInputBytes)
+	}
+	pipeline, err := s.catalog.find(ctx, who.tenant, sub.pipeline)
+	if err != nil {
+		return nil, err
+	}
+	if err := pipeline.checkInput(sub.input); err != nil {
+		return nil, err
+	}
+	created, err := s.orchestrator.CreateRun(ctx, &systemv1.CreateRunRequest{
+		Tenant: who.tenant, Idempotency: sub.idempotency, Pipeline: pipeline.ref, Input: sub.input,
+		EntityId: sub.entityID, DocumentId: sub.documentID, Class: classOf(sub.class), Priority: sub.priority,
+		Labels: sub.labels, CallbackUrl: sub.callbackURL, BudgetPicoUsd: budget, Deadline: sub.deadline, Kind: sub.kind,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.metrics.submitted(sub.kind, created.GetReplayed())
+	return created, nil
+}
+
+// classOf applies the default lane.
+func classOf(asked pawlv1.RunClass) pawlv1.RunClass {
+	if asked == pawlv1.RunClass_RUN_CLASS_UNSPECIFIED {
+		return pawlv1.RunClass_RUN_CLASS_INTERACTIVE
+	}
+	return asked
+}
+
+// budgetOf reads a budget; an empty one is the pipeline's own.
+func budgetOf(text string) (*int64, []fault.Violation) {
+	if text == "" {
+		return nil, nil
+	}
+	amount, err := money.Parse(text)
+	if err != nil {
+		return nil, []fault.Violation{{Field: "budget_usd", Message: "must be an amount such as 0.50, and at most 9223372"}}
+	}
+	return proto.Int64(int64(amount)), nil
+}
+
+// checkSize bounds requests that did not pass the limit of the REST API.
+func (s *Service) checkSize(req proto.Message) error {
+	if size := proto.Size(req); size > s.config.MaxBodyBytes {
+		return errTooLarge("the request", size, s.config.MaxBodyBytes)
+	}
+	return nil
+}
+
+func errTooLarge(what string, size, limit int) error {
+	return fault.New(faultv1.ErrorReason_ERROR_REASON_BODY_TOO_LARGE,
+		"%s has %d bytes, and at most %d are allowed", what, size, limit)
+}

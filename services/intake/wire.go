@@ -1,0 +1,122 @@
+package intake
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	systemv1 "pawl.internal/gen/pawl/system/v1"
+	"pawl.internal/services/intake/rest"
+	"pawl.internal/services/intake/store"
+	"pawl.internal/services/internal/boot"
+	"pawl.internal/services/internal/fault"
+	"pawl.internal/services/internal/pg"
+	"pawl.internal/services/internal/redisconn"
+)
+
+// Name is what other services dial.
+const Name = "intake"
+
+// closeTime bounds the closing of connections.
+const closeTime = 5 * time.Second
+
+// Build opens what intake needs and listens for REST calls; gRPC is served by boot.
+func Build(ctx context.Context, p *boot.Process, cfg Config) (*Service, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Service{config: cfg, clock: p.Clock, log: p.Log, metrics: newMetrics(p.Metrics), stopping: make(chan struct{})}
+	for _, open := range []func(context.Context, *boot.Process) error{s.openStore, s.openRedis, s.dialServices, s.listen} {
+		if err := open(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (s *Service) openStore(ctx context.Context, p *boot.Process) error {
+	pool, err := pg.Open(ctx, s.config.Database, "pawl-intake")
+	if err != nil {
+		return err
+	}
+	p.OnStop("intake database", closeTime, func(context.Context) error { pool.Close(); return nil })
+	if err := pg.CheckVersion(ctx, pool, store.Schema()); err != nil {
+		return err
+	}
+	s.store = store.New(pool)
+	s.keys = newKeyring(s.store, p.Clock)
+	p.Check("postgres", s.store.Ping)
+	return s.openPages(ctx, pool)
+}
+
+func (s *Service) openPages(ctx context.Context, _ *pgxpool.Pool) error {
+	var candidate [32]byte
+	_, _ = rand.Read(candidate[:]) // never fails: it ends the program rather than return an error
+	key, err := s.store.SigningKey(ctx, pagePurpose, candidate)
+	s.pages = pageTokens{key: key, clock: s.clock}
+	return err
+}
+
+func (s *Service) openRedis(ctx context.Context, p *boot.Process) error {
+	client, err := redisconn.Open(ctx, s.config.Redis)
+	if err != nil {
+		return err
+	}
+	p.OnStop("intake redis", closeTime, func(context.Context) error { return client.Close() })
+	p.Check("redis", func(ctx context.Context) error { return redisconn.Fault(client.Ping(ctx).Err()) })
+	s.wakes = newWakes(client, s.config.Redis.Prefix, p.Clock, p.Log)
+	return nil
+}
+
+func (s *Service) dialServices(_ context.Context, p *boot.Process) error {
+	orchestrator, err := p.Dial("orchestrator")
+	if err != nil {
+		return err
+	}
+	gateway, err := p.Dial("llm-gateway")
+	if err != nil {
+		return err
+	}
+	s.orchestrator = systemv1.NewOrchestratorServiceClient(orchestrator)
+	s.gateway = systemv1.NewGatewayServiceClient(gateway)
+	s.catalog = newCatalog(s.orchestrator, p.Clock)
+	s.models = newModels(s.gateway, p.Clock)
+	return nil
+}
+
+func (s *Service) listen(ctx context.Context, p *boot.Process) error {
+	own, err := p.Dial(Name)
+	if err != nil {
+		return err
+	}
+	handler, err := rest.New(ctx, rest.Config{
+		Connection: own, Admin: p.AdminHandler(), Clock: p.Clock, IDs: p.IDs, Log: p.Log, Metrics: p.Metrics,
+		MaxBodyBytes: s.config.MaxBodyBytes, MaxDocumentBytes: s.config.MaxDocumentBytes, Timeout: s.config.RequestTimeout,
+	})
+	if err != nil {
+		return err
+	}
+	s.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", s.config.REST)
+	if err != nil {
+		return fmt.Errorf("the REST API cannot listen: %w", err)
+	}
+	s.http = &http.Server{
+		Handler: handler, ReadHeaderTimeout: headerTime, ReadTimeout: readTime, IdleTimeout: idleTime, MaxHeaderBytes: headerBytes,
+	}
+	return nil
+}
+
+// uuidBytes is an id as other services want it: 16 bytes.
+func uuidBytes(id string) ([]byte, error) {
+	parsed, err := uuid.Parse(id)
+	if err != nil { // the request's schema lets only UUIDs through
+		return nil, fault.Internal(err)
+	}
+	return parsed[:], nil
+}
