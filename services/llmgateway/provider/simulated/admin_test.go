@@ -31,10 +31,10 @@ func TestAdminFaults(t *testing.T) {
 	s := serve(t, simulated.Config{}, clocktest.New())
 	status, answer := s.admin(t, "POST", "faults", `{"kind":"429","argument":"2s","count":2}`)
 	require.Equal(t, http.StatusCreated, status)
-	require.Equal(t, `{"id":"1"}`, answer)
+	require.JSONEq(t, `{"id":"1"}`, answer)
 	require.Equal(t, []int{429}, statuses(t, s, ask("sim-small", "hi"), 1))
 	_, answer = s.admin(t, "GET", "faults", "")
-	require.Equal(t, `{"faults":[{"id":"1","kind":"429","argument":"2s","count":2,"left":1}]}`, answer)
+	require.JSONEq(t, `{"faults":[{"id":"1","kind":"429","argument":"2s","count":2,"left":1}]}`, answer)
 	status, _ = s.admin(t, "DELETE", "faults/1", "")
 	require.Equal(t, http.StatusNoContent, status)
 	require.Equal(t, []int{200}, statuses(t, s, ask("sim-small", "hi"), 1))
@@ -67,9 +67,9 @@ func TestAdminLimits(t *testing.T) {
 	s := serve(t, simulated.Config{}, clocktest.New())
 	_, answer := s.admin(t, "PUT", "limits", `{"requests_per_minute":1}`)
 	want := `{"concurrency":0,"requests_per_minute":1,"tokens_per_minute":0}`
-	require.Equal(t, want, answer)
+	require.JSONEq(t, want, answer)
 	_, answer = s.admin(t, "GET", "limits", "")
-	require.Equal(t, want, answer)
+	require.JSONEq(t, want, answer)
 	require.Equal(t, []int{200, 429}, statuses(t, s, ask("sim-small", "hi"), 2))
 }
 

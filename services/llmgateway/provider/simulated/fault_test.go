@@ -27,31 +27,73 @@ func TestFaultKinds(t *testing.T) {
 		check  func(*testing.T, reply)
 	}{
 		{"429=1500ms", 429, func(t *testing.T, r reply) {
+			t.Helper()
 			require.Equal(t, "2", r.header.Get("Retry-After"), "rounded up: never sooner than asked for")
 			require.Equal(t, "1500", r.header.Get("Retry-After-Ms"))
 			require.Equal(t, "rate_limit_exceeded", *r.parse(t).Error.Code)
 		}},
-		{"429", 429, func(t *testing.T, r reply) { require.Empty(t, r.header.Get("Retry-After")) }},
-		{"500", 500, func(t *testing.T, r reply) { require.Equal(t, "server_error", r.parse(t).Error.Type) }},
-		{"503", 503, func(t *testing.T, r reply) { require.Equal(t, "server_is_overloaded", *r.parse(t).Error.Code) }},
-		{"529", 529, func(t *testing.T, r reply) { require.Equal(t, "overloaded_error", r.parse(t).Error.Type) }},
-		{"422", 422, func(t *testing.T, r reply) { require.Equal(t, "invalid_request_error", r.parse(t).Error.Type) }},
-		{"quota", 429, func(t *testing.T, r reply) { require.Equal(t, "insufficient_quota", *r.parse(t).Error.Code) }},
-		{"context_length", 400, func(t *testing.T, r reply) { require.Equal(t, "context_length_exceeded", *r.parse(t).Error.Code) }},
-		{"error_in_200", 200, func(t *testing.T, r reply) { require.Equal(t, "server_error", r.parse(t).Error.Type) }},
-		{"not_json", 200, func(t *testing.T, r reply) { require.False(t, json.Valid([]byte(r.body))) }},
-		{"empty", 200, func(t *testing.T, r reply) { require.Contains(t, r.body, `"choices":[]`) }},
+		{"429", 429, func(t *testing.T, r reply) {
+			t.Helper()
+			require.Empty(t, r.header.Get("Retry-After"))
+		}},
+		{"500", 500, func(t *testing.T, r reply) {
+			t.Helper()
+			require.Equal(t, "server_error", r.parse(t).Error.Type)
+		}},
+		{"503", 503, func(t *testing.T, r reply) {
+			t.Helper()
+			require.Equal(t, "server_is_overloaded", *r.parse(t).Error.Code)
+		}},
+		{"529", 529, func(t *testing.T, r reply) {
+			t.Helper()
+			require.Equal(t, "overloaded_error", r.parse(t).Error.Type)
+		}},
+		{"422", 422, func(t *testing.T, r reply) {
+			t.Helper()
+			require.Equal(t, "invalid_request_error", r.parse(t).Error.Type)
+		}},
+		{"quota", 429, func(t *testing.T, r reply) {
+			t.Helper()
+			require.Equal(t, "insufficient_quota", *r.parse(t).Error.Code)
+		}},
+		{"context_length", 400, func(t *testing.T, r reply) {
+			t.Helper()
+			require.Equal(t, "context_length_exceeded", *r.parse(t).Error.Code)
+		}},
+		{"error_in_200", 200, func(t *testing.T, r reply) {
+			t.Helper()
+			require.Equal(t, "server_error", r.parse(t).Error.Type)
+		}},
+		{"not_json", 200, func(t *testing.T, r reply) {
+			t.Helper()
+			require.False(t, json.Valid([]byte(r.body)))
+		}},
+		{"empty", 200, func(t *testing.T, r reply) {
+			t.Helper()
+			require.Contains(t, r.body, `"choices":[]`)
+		}},
 		{"truncated", 200, func(t *testing.T, r reply) {
+			t.Helper()
 			require.Equal(t, "length", *r.parse(t).Choices[0].Finish)
 			require.False(t, json.Valid([]byte(r.content(t))))
 		}},
-		{"content_filter", 200, func(t *testing.T, r reply) { require.Equal(t, "content_filter", *r.parse(t).Choices[0].Finish) }},
+		{"content_filter", 200, func(t *testing.T, r reply) {
+			t.Helper()
+			require.Equal(t, "content_filter", *r.parse(t).Choices[0].Finish)
+		}},
 		{"refusal", 200, func(t *testing.T, r reply) {
+			t.Helper()
 			require.Nil(t, r.parse(t).Choices[0].Message.Content)
 			require.NotEmpty(t, *r.parse(t).Choices[0].Message.Refusal)
 		}},
-		{"bad_schema", 200, func(t *testing.T, r reply) { require.True(t, strings.HasPrefix(r.content(t), "[")) }},
-		{"unfinished", 200, func(t *testing.T, r reply) { require.False(t, json.Valid([]byte(r.body))) }},
+		{"bad_schema", 200, func(t *testing.T, r reply) {
+			t.Helper()
+			require.True(t, strings.HasPrefix(r.content(t), "["))
+		}},
+		{"unfinished", 200, func(t *testing.T, r reply) {
+			t.Helper()
+			require.False(t, json.Valid([]byte(r.body)))
+		}},
 	} {
 		t.Run(c.fault, func(t *testing.T) {
 			r := s.mustPost(t, ask("sim-small?"+c.fault, "The total price is EUR 75.").withSchema(answerSchema))

@@ -107,26 +107,31 @@ func (s *server) mustPost(t *testing.T, body any, header ...string) reply {
 
 // chatCompletion is the public form of an answer.
 type chatCompletion struct {
-	ID, Object, Model string
-	Created           int64
-	Choices           []struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Created int64  `json:"created"`
+	Model   string `json:"model"`
+	Choices []struct {
 		Message struct {
-			Role    string
-			Content *string
-			Refusal *string
-		}
-		Delta  struct{ Role, Content, Refusal string }
+			Role    string  `json:"role"`
+			Content *string `json:"content"`
+			Refusal *string `json:"refusal"`
+		} `json:"message"`
+		Delta struct {
+			Content string `json:"content"`
+		} `json:"delta"`
 		Finish *string `json:"finish_reason"`
-	}
+	} `json:"choices"`
 	Usage *struct {
 		Prompt     int `json:"prompt_tokens"`
 		Completion int `json:"completion_tokens"`
 		Total      int `json:"total_tokens"`
-	}
+	} `json:"usage"`
 	Error *struct {
-		Message, Type string
-		Param, Code   *string
-	}
+		Message string  `json:"message"`
+		Type    string  `json:"type"`
+		Code    *string `json:"code"`
+	} `json:"error"`
 }
 
 func (r reply) parse(t *testing.T) chatCompletion {
@@ -169,11 +174,12 @@ func TestWholeAnswer(t *testing.T) {
 func TestFormsOfAnswers(t *testing.T) {
 	s := serve(t, simulated.Config{}, clocktest.New())
 	require.Equal(t, "Simulated answer: How are you?", s.mustPost(t, ask("sim-small", "How are you?")).content(t))
-	require.Equal(t, `{"answer":"Simulated answer: How are you?"}`,
+	require.JSONEq(t, `{"answer":"Simulated answer: How are you?"}`,
 		s.mustPost(t, ask("sim-large", "How are you?").with("response_format", map[string]any{"type": "json_object"})).content(t))
 	parts := []any{map[string]any{"type": "text", "text": "Как дела?"}, map[string]any{"type": "image_url", "image_url": map[string]any{"url": "data:"}}}
 	spoken := request{"model": "sim-small", "messages": []any{
-		map[string]any{"role": "system", "content": "Be brief."}, map[string]any{"role": "assistant", "content": nil},
+		map[string]any{"role": "system", "content": "Be brief."},
+		map[string]any{"role": "assistant", "content": nil},
 		map[string]any{"role": "user", "content": parts},
 	}}
 	require.Equal(t, "Ответ имитатора: Как дела?", s.mustPost(t, spoken).content(t))
@@ -293,7 +299,7 @@ func TestContractThroughHTTP(t *testing.T) {
 	require.NoError(t, err)
 	s := serve(t, simulated.Config{}, clock.System())
 	r := s.mustPost(t, ask("sim-small", string(text)).withSchema(`{"type":"object","properties":{"valid_until":{"type":"string","format":"date"}}}`))
-	require.Equal(t, `{"valid_until":"2026-12-31"}`, r.content(t))
+	require.JSONEq(t, `{"valid_until":"2026-12-31"}`, r.content(t))
 }
 
 // eventually waits until cond holds; it is for what other goroutines do on their own time.

@@ -12,9 +12,7 @@ import (
 // BenchmarkAnswer measures one answer: fields is a section of a contract, small is a prompt of the kind that load tests send.
 func BenchmarkAnswer(b *testing.B) {
 	p := documentExtract(b)
-	var split struct {
-		Sections []struct{ Title, Text string }
-	}
+	var split sectionList
 	require.NoError(b, json.Unmarshal(p.run(b, "sections", "${input.text}", contracts(b)["01-ru-supply"].text), &split))
 	fields, err := json.Marshal(p.steps["fields"].LLM.OutputSchema)
 	require.NoError(b, err)

@@ -33,12 +33,12 @@ type pipeline struct {
 	steps  map[string]step
 }
 
-func documentExtract(t testing.TB) *pipeline {
-	t.Helper()
+func documentExtract(tb testing.TB) *pipeline {
+	tb.Helper()
 	source, err := os.ReadFile(examples + "/pipelines/document_extract.yaml")
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	var file struct{ Steps []step }
-	require.NoError(t, yaml.Unmarshal(source, &file))
+	require.NoError(tb, yaml.Unmarshal(source, &file))
 	p := &pipeline{engine: extract.New(), steps: map[string]step{}}
 	for _, s := range file.Steps {
 		p.steps[s.Name] = s
@@ -47,59 +47,65 @@ func documentExtract(t testing.TB) *pipeline {
 }
 
 // run answers one step with the holes of its prompt filled.
-func (p *pipeline) run(t testing.TB, name string, holes ...string) []byte {
-	t.Helper()
+func (p *pipeline) run(tb testing.TB, name string, holes ...string) []byte {
+	tb.Helper()
 	s, ok := p.steps[name]
-	require.True(t, ok, "document_extract has no step %s", name)
+	require.True(tb, ok, "document_extract has no step %s", name)
 	schema, err := json.Marshal(s.LLM.OutputSchema)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	prompt := strings.NewReplacer(holes...).Replace(s.LLM.Prompt)
-	require.NotContains(t, prompt, "${", "the prompt of step %s has a hole that this test does not fill", name)
+	require.NotContains(tb, prompt, "${", "the prompt of step %s has a hole that this test does not fill", name)
 	answer, err := p.engine.Answer(extract.Prompt{Instructions: s.LLM.System, Text: prompt}, schema)
-	require.NoError(t, err)
-	require.NoError(t, conforms(t, schema, answer), "answer of step %s: %s", name, answer)
+	require.NoError(tb, err)
+	require.NoError(tb, conforms(tb, schema, answer), "answer of step %s: %s", name, answer)
 	return answer
 }
 
 // extract runs all three steps over a contract and returns what the last one found.
-func (p *pipeline) extract(t testing.TB, contract string) (fields map[string]any, summary string) {
-	t.Helper()
-	var split struct {
-		Sections []struct{ Title, Text string }
-	}
-	require.NoError(t, json.Unmarshal(p.run(t, "sections", "${input.text}", contract), &split))
+func (p *pipeline) extract(tb testing.TB, contract string) (fields map[string]any, summary string) {
+	tb.Helper()
+	var split sectionList
+	require.NoError(tb, json.Unmarshal(p.run(tb, "sections", "${input.text}", contract), &split))
 	var parts []json.RawMessage
 	for _, s := range split.Sections {
-		parts = append(parts, p.run(t, "fields", "${item.title}", s.Title, "${item.text}", s.Text))
+		parts = append(parts, p.run(tb, "fields", "${item.title}", s.Title, "${item.text}", s.Text))
 	}
 	found, err := json.Marshal(parts)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	var last struct {
-		Fields  map[string]any
-		Summary string
+		Fields  map[string]any `json:"fields"`
+		Summary string         `json:"summary"`
 	}
-	require.NoError(t, json.Unmarshal(p.run(t, "summary", "${steps.fields.output}", string(found)), &last))
+	require.NoError(tb, json.Unmarshal(p.run(tb, "summary", "${steps.fields.output}", string(found)), &last))
 	return last.Fields, last.Summary
 }
 
+// sectionList is the answer of the first step.
+type sectionList struct {
+	Sections []struct {
+		Title string `json:"title"`
+		Text  string `json:"text"`
+	} `json:"sections"`
+}
+
 // contracts returns the example contracts by name, with their true answers.
-func contracts(t testing.TB) map[string]contract {
-	t.Helper()
+func contracts(tb testing.TB) map[string]contract {
+	tb.Helper()
 	answers, err := filepath.Glob(examples + "/contracts/*.truth.json")
-	require.NoError(t, err)
-	require.Len(t, answers, 10)
+	require.NoError(tb, err)
+	require.Len(tb, answers, 10)
 	all := map[string]contract{}
 	for _, path := range answers {
 		base := strings.TrimSuffix(path, ".truth.json")
 		texts, err := filepath.Glob(base + ".[tm]*[td]")
-		require.NoError(t, err)
-		require.Len(t, texts, 1, base)
+		require.NoError(tb, err)
+		require.Len(tb, texts, 1, base)
 		text, err := os.ReadFile(texts[0])
-		require.NoError(t, err)
+		require.NoError(tb, err)
 		source, err := os.ReadFile(path)
-		require.NoError(t, err)
+		require.NoError(tb, err)
 		c := contract{text: string(text)}
-		require.NoError(t, json.Unmarshal(source, &c.truth))
+		require.NoError(tb, json.Unmarshal(source, &c.truth))
 		all[filepath.Base(base)] = c
 	}
 	return all
@@ -144,9 +150,7 @@ func TestWholeContract(t *testing.T) {
 func TestSectionsSaveEverything(t *testing.T) {
 	p := documentExtract(t)
 	for name, c := range contracts(t) {
-		var split struct {
-			Sections []struct{ Title, Text string }
-		}
+		var split sectionList
 		require.NoError(t, json.Unmarshal(p.run(t, "sections", "${input.text}", c.text), &split))
 		require.Len(t, split.Sections, 11, "%s: ten numbered sections and what stands before them", name)
 		var again []string

@@ -19,13 +19,13 @@ const (
 )
 
 // The ways to write a date. Named groups: y, m, d are numbers, ru and en are names of months.
-var datePatterns = []*regexp.Regexp{
-	regexp.MustCompile(`\b(?P<y>\d{4})-(?P<m>\d{2})-(?P<d>\d{2})\b`),
-	regexp.MustCompile(`\b(?P<d>\d{1,2})\.(?P<m>\d{1,2})\.(?P<y>\d{4})\b`),
-	regexp.MustCompile(`(?i)(?P<d>\d{1,2})[»"]?\s+(?P<ru>` + monthsRU + `)\s+(?P<y>\d{4})`),
-	regexp.MustCompile(`(?i)\b(?P<en>` + monthsEN + `)\s+(?P<d>\d{1,2})(?:st|nd|rd|th)?,?\s+(?P<y>\d{4})\b`),
-	regexp.MustCompile(`(?i)\b(?P<d>\d{1,2})(?:st|nd|rd|th)?\s+(?:day\s+of\s+)?(?P<en>` + monthsEN + `),?\s+(?P<y>\d{4})\b`),
-}
+var (
+	isoDates    = regexp.MustCompile(`\b(?P<y>\d{4})-(?P<m>\d{2})-(?P<d>\d{2})\b`)
+	dottedDates = regexp.MustCompile(`\b(?P<d>\d{1,2})\.(?P<m>\d{1,2})\.(?P<y>\d{4})\b`)
+	datesRU     = regexp.MustCompile(`(?i)(?P<d>\d{1,2})[»"]?\s+(?P<ru>` + monthsRU + `)\s+(?P<y>\d{4})`)
+	monthFirst  = regexp.MustCompile(`(?i)\b(?P<en>` + monthsEN + `)\s+(?P<d>\d{1,2})(?:st|nd|rd|th)?,?\s+(?P<y>\d{4})\b`)
+	dayFirst    = regexp.MustCompile(`(?i)\b(?P<d>\d{1,2})(?:st|nd|rd|th)?\s+(?:day\s+of\s+)?(?P<en>` + monthsEN + `),?\s+(?P<y>\d{4})\b`)
+)
 
 // dates returns the dates of s in their order; what is no real date is left out.
 func dates(s string) []date {
@@ -33,7 +33,7 @@ func dates(s string) []date {
 		return nil
 	}
 	var found []date
-	for _, p := range datePatterns {
+	for _, p := range []*regexp.Regexp{isoDates, dottedDates, datesRU, monthFirst, dayFirst} {
 		for _, at := range p.FindAllStringSubmatchIndex(s, -1) {
 			if iso, ok := isoDate(p, s, at); ok {
 				found = append(found, date{place{at[0], at[1]}, iso})

@@ -2,6 +2,7 @@ package extract
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -23,36 +24,35 @@ const (
 	factDoubt    = "confidence"
 )
 
-// factNames lists the property names that ask for each kind of fact, in words joined by underscores.
-var factNames = map[string]string{
-	factNumber:   "contract_number agreement_number contract_no agreement_no contract_id document_number number номер номер_договора",
-	factDate:     "contract_date agreement_date date_of_contract document_date signing_date signature_date signed_on date дата дата_договора",
-	factPartyA:   "party_a party_1 party1 first_party сторона_1",
-	factPartyB:   "party_b party_2 party2 second_party сторона_2",
-	factSubject:  "subject subject_matter contract_subject subject_of_contract scope предмет предмет_договора",
-	factAmount:   "amount total total_amount contract_amount contract_value total_price price sum сумма сумма_договора цена",
-	factCurrency: "currency currency_code валюта",
-	factPayDays:  "payment_term_days payment_terms_days payment_days payment_due_days payment_term days_to_pay срок_оплаты срок_оплаты_дней",
-	factUntil:    "valid_until valid_to valid_through expires_on expires_at expiry_date expiration_date end_date действует_до",
-	factLaw:      "governing_law applicable_law применимое_право",
-	factLanguage: "language lang язык",
-	factSummary:  "summary abstract gist overview краткое_содержание резюме",
-	factDoubt:    "confidence certainty probability score уверенность",
+// factNames returns the property names that ask for each kind of fact, as words joined by underscores.
+func factNames() map[string]string {
+	return map[string]string{
+		factNumber:   "contract_number agreement_number contract_no agreement_no contract_id document_number number номер номер_договора",
+		factDate:     "contract_date agreement_date date_of_contract document_date signing_date signature_date signed_on date дата дата_договора",
+		factPartyA:   "party_a party_1 party1 first_party сторона_1",
+		factPartyB:   "party_b party_2 party2 second_party сторона_2",
+		factSubject:  "subject subject_matter contract_subject subject_of_contract scope предмет предмет_договора",
+		factAmount:   "amount total total_amount contract_amount contract_value total_price price sum сумма сумма_договора цена",
+		factCurrency: "currency currency_code валюта",
+		factPayDays:  "payment_term_days payment_terms_days payment_days payment_due_days payment_term days_to_pay срок_оплаты срок_оплаты_дней",
+		factUntil:    "valid_until valid_to valid_through expires_on expires_at expiry_date expiration_date end_date действует_до",
+		factLaw:      "governing_law applicable_law применимое_право",
+		factLanguage: "language lang язык",
+		factSummary:  "summary abstract gist overview краткое_содержание резюме",
+		factDoubt:    "confidence certainty probability score уверенность",
+	}
 }
 
-// factsByName is factNames turned round.
-var factsByName = func() map[string]string {
-	byName := map[string]string{}
-	for fact, names := range factNames {
-		for name := range strings.FieldsSeq(names) {
-			byName[name] = fact
+// factNamed returns the kind of fact that a property's name asks for, or "". It is asked when a schema is compiled.
+func factNamed(name string) string {
+	words := strings.Join(nameWords(name), "_")
+	for fact, names := range factNames() {
+		if slices.Contains(strings.Fields(names), words) {
+			return fact
 		}
 	}
-	return byName
-}()
-
-// factNamed returns the kind of fact that a property's name asks for, or "".
-func factNamed(name string) string { return factsByName[strings.Join(nameWords(name), "_")] }
+	return ""
+}
 
 // nameWords returns the words of a property's name in lower case: payment_term_days and paymentTermDays have the same three.
 func nameWords(name string) []string {

@@ -7,13 +7,33 @@ import (
 	"unicode/utf8"
 )
 
-// forms finds values of a format in running text.
-var forms = map[string]*regexp.Regexp{
-	"email":     regexp.MustCompile(`[\w.+-]+@[\w-]+(?:\.[\w-]+)+`),
-	"uri":       regexp.MustCompile(`https?://[^\s<>"')\]]+`),
-	"uuid":      regexp.MustCompile(`(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`),
-	"date-time": regexp.MustCompile(`\b\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2})`),
-	"phone":     regexp.MustCompile(`\+?\d[\d ()-]{8,18}\d`),
+// Values of a form in running text.
+var (
+	emails    = regexp.MustCompile(`[\w.+-]+@[\w-]+(?:\.[\w-]+)+`)
+	addresses = regexp.MustCompile(`https?://[^\s<>"')\]]+`)
+	uuids     = regexp.MustCompile(`(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
+	instants  = regexp.MustCompile(`\b\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2})`)
+	phones    = regexp.MustCompile(`\+?\d[\d ()-]{8,18}\d`)
+)
+
+// form returns the pattern that finds what n asks for, by its format or its own pattern; nil if it has neither.
+func form(n *node) *regexp.Regexp {
+	switch n.format {
+	case "email":
+		return emails
+	case "uri":
+		return addresses
+	case "uuid":
+		return uuids
+	case "date-time":
+		return instants
+	case "phone":
+		return phones
+	}
+	if n.pattern != nil {
+		return unanchored(n.pattern)
+	}
+	return nil
 }
 
 // unknownDate fills a date that the text does not give and the schema does not let be null.
@@ -57,15 +77,16 @@ func formed(p property) *node {
 // candidates returns everything in the text that has the form of n.
 func (f *filler) candidates(n *node) []any {
 	var all []any
-	switch {
-	case n.format == "date":
+	if n.format == "date" {
 		for _, d := range dates(f.text.source) {
 			all = append(all, d.iso)
 		}
-	case forms[n.format] != nil:
-		all = matches(forms[n.format], f.text.source)
-	case n.pattern != nil:
-		all = matches(unanchored(n.pattern), f.text.source)
+		return all
+	}
+	if p := form(n); p != nil {
+		for _, m := range p.FindAllString(f.text.source, -1) {
+			all = append(all, m)
+		}
 	}
 	return all
 }
@@ -77,14 +98,6 @@ func (f *filler) points() []any {
 		if point, ok := strings.CutPrefix(strings.TrimSpace(line), "- "); ok {
 			all = append(all, point)
 		}
-	}
-	return all
-}
-
-func matches(p *regexp.Regexp, s string) []any {
-	var all []any
-	for _, m := range p.FindAllString(s, -1) {
-		all = append(all, m)
 	}
 	return all
 }

@@ -9,16 +9,16 @@ import (
 )
 
 // conforms returns how an answer breaks a schema, as an independent validator sees it.
-func conforms(t testing.TB, schema, answer []byte) error {
-	t.Helper()
+func conforms(tb testing.TB, schema, answer []byte) error {
+	tb.Helper()
 	parsed, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
-	require.NoError(t, c.AddResource("schema.json", parsed))
+	require.NoError(tb, c.AddResource("schema.json", parsed))
 	compiled, err := c.Compile("schema.json")
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(answer))
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return compiled.Validate(value)
 }

@@ -111,9 +111,24 @@ func zeros(scale string) int {
 func currency(written string) string {
 	w := strings.ToLower(written)
 	for _, known := range []struct{ stem, code string }{
-		{"руб", "RUB"}, {"российск", "RUB"}, {"₽", "RUB"}, {"rouble", "RUB"}, {"ruble", "RUB"}, {"евро", "EUR"}, {"euro", "EUR"},
-		{"€", "EUR"}, {"доллар", "USD"}, {"dollar", "USD"}, {"$", "USD"}, {"фунт", "GBP"}, {"pound", "GBP"}, {"£", "GBP"},
-		{"тенге", "KZT"}, {"юан", "CNY"}, {"yuan", "CNY"}, {"swiss", "CHF"},
+		{"руб", "RUB"},
+		{"российск", "RUB"},
+		{"₽", "RUB"},
+		{"rouble", "RUB"},
+		{"ruble", "RUB"},
+		{"евро", "EUR"},
+		{"euro", "EUR"},
+		{"€", "EUR"},
+		{"доллар", "USD"},
+		{"dollar", "USD"},
+		{"$", "USD"},
+		{"фунт", "GBP"},
+		{"pound", "GBP"},
+		{"£", "GBP"},
+		{"тенге", "KZT"},
+		{"юан", "CNY"},
+		{"yuan", "CNY"},
+		{"swiss", "CHF"},
 	} {
 		if strings.Contains(w, known.stem) {
 			return known.code

@@ -6,6 +6,8 @@ import (
 )
 
 // numberWords gives the value of the words that numbers are written with. Words of 1 000 and more multiply what stands before.
+//
+//nolint:gochecknoglobals // a table that nothing writes to
 var numberWords = func() map[string]int64 {
 	words := map[string]int64{
 		"тысяча": 1e3, "тысячи": 1e3, "тысяч": 1e3, "миллион": 1e6, "миллиона": 1e6, "миллионов": 1e6,

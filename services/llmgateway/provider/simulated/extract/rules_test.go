@@ -85,7 +85,7 @@ func TestDocumentInsideJSON(t *testing.T) {
 	prompt := extract.Prompt{Text: `{"text":"1.1. The total price is EUR 75.","title":"1. PRICE"}`}
 	fields, ok := answer(t, prompt, nullableFields).(map[string]any)
 	require.True(t, ok)
-	require.Equal(t, 75.0, fields["amount"])
+	require.InDelta(t, 75, fields["amount"], 0)
 	require.Equal(t, "EUR", fields["currency"])
 }
 
@@ -150,7 +150,7 @@ func TestDoubtLowersConfidence(t *testing.T) {
 	} {
 		fields, ok := answer(t, extract.Prompt{Text: text}, schema).(map[string]any)
 		require.True(t, ok)
-		require.Equal(t, want, fields["confidence"], text)
+		require.InDelta(t, want, fields["confidence"], 0, text)
 	}
 }
 

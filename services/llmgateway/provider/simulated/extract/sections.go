@@ -105,7 +105,7 @@ func (t *text) sections() []section {
 	}
 	next, blank := 1, true
 	for line := range strings.Lines(t.source) {
-		trimmed := strings.TrimSpace(markup.Replace(line))
+		trimmed := strings.TrimSpace(unmark(line))
 		h, ok := parseHeading(trimmed)
 		switch {
 		case ok && (blank || h.strong) && (h.number == next || h.number == 0):
@@ -126,5 +126,5 @@ func (t *text) sections() []section {
 // firstLine returns the first line of a text without markup.
 func firstLine(s string) string {
 	line, _, _ := strings.Cut(s, "\n")
-	return clip(strings.TrimSpace(strings.TrimLeft(markup.Replace(line), "# ")), maxHeading)
+	return clip(strings.TrimSpace(strings.TrimLeft(unmark(line), "# ")), maxHeading)
 }

@@ -5,16 +5,14 @@ import (
 	"strings"
 )
 
-// summary sums the document up in up to three sentences, in its language, from the facts that are known of it. Where none
+// summary sums the document up in a few sentences, in its language, from the facts that are known of it. Where none
 // are, it is the document's beginning.
 func (f *filler) summary() string {
-	phrases := english
-	if f.russian() {
-		phrases = russian
-	}
+	names := factNames()
+	known := func(kind string) string { return f.known(kind, names[kind]) }
 	var parts []string
-	for _, p := range phrases {
-		if s := p.render(f.known); s != "" {
+	for _, p := range phrases(f.russian()) {
+		if s := p.render(known); s != "" {
 			parts = append(parts, s)
 		}
 	}
@@ -30,16 +28,19 @@ type phrase struct {
 	facts  []string
 }
 
-var (
-	russian = []phrase{
-		{"Договор № %s от %s.", []string{factNumber, factDate}},
-		{"Стороны: %s и %s.", []string{factPartyA, factPartyB}},
-		{"Предмет: %s.", []string{factSubject}},
-		{"Сумма: %s %s.", []string{factAmount, factCurrency}},
-		{"Срок оплаты — %s дн.", []string{factPayDays}},
-		{"Действует до %s.", []string{factUntil}},
+// phrases returns what a summary may say, in its order.
+func phrases(russian bool) []phrase {
+	if russian {
+		return []phrase{
+			{"Договор № %s от %s.", []string{factNumber, factDate}},
+			{"Стороны: %s и %s.", []string{factPartyA, factPartyB}},
+			{"Предмет: %s.", []string{factSubject}},
+			{"Сумма: %s %s.", []string{factAmount, factCurrency}},
+			{"Срок оплаты: %s дн.", []string{factPayDays}},
+			{"Действует до %s.", []string{factUntil}},
+		}
 	}
-	english = []phrase{
+	return []phrase{
 		{"Contract %s of %s.", []string{factNumber, factDate}},
 		{"Parties: %s and %s.", []string{factPartyA, factPartyB}},
 		{"Subject: %s.", []string{factSubject}},
@@ -47,7 +48,7 @@ var (
 		{"Payment within %s days.", []string{factPayDays}},
 		{"In force until %s.", []string{factUntil}},
 	}
-)
+}
 
 func (p phrase) render(known func(string) string) string {
 	values := make([]any, len(p.facts))
@@ -58,13 +59,13 @@ func (p phrase) render(known func(string) string) string {
 		}
 		values[i] = value
 	}
-	return strings.TrimSuffix(fmt.Sprintf(p.format, values...), ".") + "."
+	return strings.TrimRight(fmt.Sprintf(p.format, values...), ".") + "." // a name may end with a full stop of its own
 }
 
-// known returns a fact as text, from what the prompt carries or else from the document; "" if neither says it.
-func (f *filler) known(kind string) string {
+// known returns a fact as text, from what the prompt carries under one of its names or else from the document; "" if neither says it.
+func (f *filler) known(kind, names string) string {
 	mentioned := false
-	for name := range strings.FieldsSeq(factNames[kind]) {
+	for name := range strings.FieldsSeq(names) {
 		values, ok := f.found[name]
 		mentioned = mentioned || ok
 		for _, v := range values {

@@ -179,11 +179,11 @@ func otherwiseDue(s string) bool {
 		"notice", "suspend", "terminat", "cure", "fail", "claim", "demand", "penalt", "damages", "dispute")
 }
 
-var lawPatterns = []*regexp.Regexp{
-	regexp.MustCompile(`(?i:законодательств\p{L}*|прав(?:о|у|ом|а|е))(\s+\p{Lu}\p{Ll}+(?:\s+\p{Lu}\p{Ll}+){0,3})`),
-	regexp.MustCompile(`(?i:laws?\s+of\s+(?:the\s+)?)\p{Lu}\p{L}+(?:\s+(?:of\s+|and\s+|the\s+)*\p{Lu}\p{L}+)*`),
-	regexp.MustCompile(`\p{Lu}\p{Ll}+\s+law\b`),
-}
+var (
+	lawRU     = regexp.MustCompile(`(?i:законодательств\p{L}*|прав(?:о|у|ом|а|е))(\s+\p{Lu}\p{Ll}+(?:\s+\p{Lu}\p{Ll}+){0,3})`)
+	lawsOf    = regexp.MustCompile(`(?i:laws?\s+of\s+(?:the\s+)?)\p{Lu}\p{L}+(?:\s+(?:of\s+|and\s+|the\s+)*\p{Lu}\p{L}+)*`)
+	namedLaws = regexp.MustCompile(`\p{Lu}\p{Ll}+\s+law\b`)
+)
 
 // governingLaw returns the law that the contract is subject to, in the nominative: "право Республики Казахстан", "Dutch law".
 func governingLaw(t *text) any {
@@ -191,16 +191,15 @@ func governingLaw(t *text) any {
 		if !has(s.lower, "регулир", "подчин", "применяет", "применим", "govern", "construed", "applies", "applicable", "subject to the") {
 			continue
 		}
-		for _, p := range lawPatterns {
-			at := p.FindStringSubmatchIndex(s.text)
-			switch {
-			case at == nil:
-			case len(at) == 2:
-				return s.text[at[0]:at[1]]
-			case has(strings.ToLower(s.text[at[0]:at[1]]), "законодательств"):
-				return "законодательство" + s.text[at[2]:at[3]]
-			default:
-				return "право" + s.text[at[2]:at[3]]
+		if m := lawRU.FindStringSubmatch(s.text); m != nil {
+			if has(strings.ToLower(m[0]), "законодательств") {
+				return "законодательство" + m[1]
+			}
+			return "право" + m[1]
+		}
+		for _, p := range []*regexp.Regexp{lawsOf, namedLaws} {
+			if law := p.FindString(s.text); law != "" {
+				return law
 			}
 		}
 	}

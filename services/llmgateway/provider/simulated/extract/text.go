@@ -100,16 +100,23 @@ func clip(s string, limit int) string {
 }
 
 var (
-	markup = strings.NewReplacer("**", "", "__", "", "`", "")
 	clause = regexp.MustCompile(`^(?:\d{1,2}(?:\.\d{1,2}){1,3}[.)]?|\(?[a-zа-я]\)|\(\d{1,2}\)|[-*•–—])\s+`)
 	label  = regexp.MustCompile(`^[\p{L}][\p{L} ./№-]{0,40}:\s`)
 )
+
+// unmark drops the signs by which Markdown marks words.
+func unmark(line string) string {
+	for _, sign := range []string{"**", "__", "`"} {
+		line = strings.ReplaceAll(line, sign, "")
+	}
+	return line
+}
 
 // split cuts a document into paragraphs. Lines that are wrapped in the middle of a sentence are joined.
 func split(source string) []paragraph {
 	s := splitter{preamble: true}
 	for line := range strings.Lines(source) {
-		s.line(strings.TrimSpace(markup.Replace(line)))
+		s.line(strings.TrimSpace(unmark(line)))
 	}
 	s.end()
 	if !s.seen {
@@ -189,14 +196,7 @@ func sentences(p string) []string {
 }
 
 // abbreviations are words whose full stop does not end a sentence.
-var abbreviations = func() map[string]bool {
-	set := map[string]bool{}
-	for word := range strings.FieldsSeq("ул д стр корп лит кв тел п пп ст им пр просп т тыс млн г гг см № no nos mr mrs ms dr st art sec " +
-		"cf e.g i.e approx pte inc ltd co corp vs incl") {
-		set[word] = true
-	}
-	return set
-}()
+const abbreviations = " ул д стр корп лит кв тел п пп ст им пр просп т тыс млн г гг см no nos mr mrs ms dr st art sec cf approx pte inc ltd co corp vs incl "
 
 // ends reports whether the text so far, which ends with a mark, is complete, given what follows it.
 func ends(sofar, rest string) bool {
@@ -215,7 +215,7 @@ func ends(sofar, rest string) bool {
 	if last == "г" && len(words) > 1 && isYear(words[len(words)-2]) {
 		return true
 	}
-	return !abbreviations[last] && utf8.RuneCountInString(last) > 1
+	return !strings.Contains(abbreviations, " "+last+" ") && utf8.RuneCountInString(last) > 1
 }
 
 func isYear(word string) bool {
