@@ -102,6 +102,18 @@ func (r *Redis) Stop() { r.end(syscall.SIGTERM, syscall.SIGKILL) }
 // Kill ends the server as a crash does: up to a second of writes is lost.
 func (r *Redis) Kill() { r.end(syscall.SIGKILL) }
 
+// Pause makes the server hang, with its connections open, until Resume. The stand-in does not hang.
+func (r *Redis) Pause() { r.signal(syscall.SIGSTOP) }
+
+// Resume ends Pause.
+func (r *Redis) Resume() { r.signal(syscall.SIGCONT) }
+
+func (r *Redis) signal(s syscall.Signal) {
+	if r.child != nil {
+		r.child.signalAll(s)
+	}
+}
+
 func (r *Redis) end(signals ...os.Signal) {
 	if r.inner != nil {
 		r.inner.Close()

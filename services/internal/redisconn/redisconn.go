@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"pawl.internal/services/internal/config"
 	"pawl.internal/services/internal/fault"
@@ -37,6 +38,8 @@ type Config struct {
 // Open returns a client of a server, a Sentinel group or a cluster, after checking the server's version and that it does
 // not evict keys. Calls give up when their context ends, and find the server again soon after it was away.
 func Open(ctx context.Context, cfg Config) (redis.UniversalClient, error) {
+	// go-redis has one logger for the whole program, which writes to stderr. What it would say comes back from the calls.
+	logging.Disable()
 	client, err := connect(cfg.URL.Reveal())
 	if err != nil {
 		return nil, err
@@ -56,23 +59,28 @@ func connect(url string) (redis.UniversalClient, error) {
 		if err != nil {
 			return nil, errBadURL()
 		}
-		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.ContextTimeoutEnabled = dialTimeout, ioTimeout, ioTimeout, true
+		tune(&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.ContextTimeoutEnabled, &o.DialerRetries)
 		return redis.NewFailoverClient(o), nil
 	case strings.HasPrefix(url, clusterScheme):
 		o, err := redis.ParseClusterURL("redis://" + strings.TrimPrefix(url, clusterScheme))
 		if err != nil {
 			return nil, errBadURL()
 		}
-		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.ContextTimeoutEnabled = dialTimeout, ioTimeout, ioTimeout, true
+		tune(&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.ContextTimeoutEnabled, &o.DialerRetries)
 		return redis.NewClusterClient(o), nil
 	default:
 		o, err := redis.ParseURL(url)
 		if err != nil {
 			return nil, errBadURL()
 		}
-		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.ContextTimeoutEnabled = dialTimeout, ioTimeout, ioTimeout, true
+		tune(&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.ContextTimeoutEnabled, &o.DialerRetries)
 		return redis.NewClient(o), nil
 	}
+}
+
+// tune sets what the options of all kinds of clients have in common: calls that fail soon, and end with their context.
+func tune(dial, read, write *time.Duration, obeyContext *bool, dials *int) {
+	*dial, *read, *write, *obeyContext, *dials = dialTimeout, ioTimeout, ioTimeout, true, 1
 }
 
 // errBadURL does not repeat the URL: URLs hold passwords.

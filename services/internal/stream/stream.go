@@ -79,8 +79,6 @@ func flat(fields Fields) []string {
 // The end of ctx cuts the waiting short only if it is a deadline; after a cancellation Read may still return entries, which
 // then are the caller's like any other.
 func (s *Stream) Read(ctx context.Context, consumer string, count int, block time.Duration) ([]Message, error) {
-	ctx, cancel := context.WithTimeout(ctx, block+answerTime)
-	defer cancel()
 	messages, err := s.read(ctx, consumer, count, block)
 	if !isMissing(err) {
 		return messages, s.failed("read", err)
@@ -93,6 +91,8 @@ func (s *Stream) Read(ctx context.Context, consumer string, count int, block tim
 }
 
 func (s *Stream) read(ctx context.Context, consumer string, count int, block time.Duration) ([]Message, error) {
+	ctx, cancel := context.WithTimeout(ctx, block+answerTime)
+	defer cancel()
 	streams, err := s.client.XReadGroup(ctx, &redis.XReadGroupArgs{
 		Group: s.group, Consumer: consumer, Streams: []string{s.key, undelivered}, Count: int64(count), Block: block,
 	}).Result()
@@ -202,9 +202,12 @@ func fieldsOf(values map[string]any) Fields {
 	return fields
 }
 
-// isMissing reports whether Redis says that there is no such stream or group.
+// isMissing reports whether Redis says that there is no such stream or group, or that it went away under a waiting read.
 func isMissing(err error) bool {
-	return redis.HasErrorPrefix(err, "NOGROUP") || redis.HasErrorPrefix(err, "no such key")
+	says := func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) }
+	return slices.ContainsFunc([]string{
+		"NOGROUP", "UNBLOCKED", "no such key", "The XGROUP subcommand requires the key to exist",
+	}, says)
 }
 
 // failed translates an error and says where it happened; nil stays nil.
