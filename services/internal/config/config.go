@@ -92,6 +92,9 @@ func (f file) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, erro
 	if value == nil {
 		return nil, nil
 	}
+	if value.Tag == "!!null" {
+		return nil, fmt.Errorf("configuration file, line %d: %s has no value", value.Line, flag.Name)
+	}
 	if value.Kind == yaml.ScalarNode {
 		return value.Value, nil
 	}
