@@ -36,7 +36,7 @@ func (e *Error) Error() string {
 // form. It refuses what other readers would quietly change: a key given twice, a lone surrogate, invalid UTF-8, a number
 // outside the range of a float64; and anything nested deeper than [MaxDepth]. Errors are of type *[Error].
 func Decode(raw []byte) (any, error) {
-	if err := checkText(raw); err != nil {
+	if err := Check(raw); err != nil {
 		return nil, err
 	}
 	d := decoder{json.NewDecoder(bytes.NewReader(raw))}
@@ -44,8 +44,9 @@ func Decode(raw []byte) (any, error) {
 	return d.value("", 0)
 }
 
-// checkText finds what can be found without building values.
-func checkText(raw []byte) error {
+// Check finds what is wrong with a text of JSON as far as no values need be built for it: its syntax and its characters.
+// Errors are of type *[Error].
+func Check(raw []byte) error {
 	var ignored json.RawMessage
 	if err := json.Unmarshal(raw, &ignored); err != nil {
 		offset := len(raw)

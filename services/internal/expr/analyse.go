@@ -247,7 +247,7 @@ func (a *analysis) call(e ast.Expr) *Shape {
 		a.visit(c.Args()[1])
 		of := a.follow(c.Args()[0])
 		if c.FunctionName() == operators.Index && of.Kind == List {
-			return of.items()
+			return of.Item()
 		}
 		return a.key(e, of, c.Args()[1])
 	case optionalSelect:
@@ -329,7 +329,7 @@ func (a *analysis) comprehension(c ast.ComprehensionExpr) *Shape {
 func iterated(over *Shape) (key, value *Shape) {
 	switch over.Kind {
 	case List:
-		return &Shape{Kind: Integer}, over.items()
+		return &Shape{Kind: Integer}, over.Item()
 	case Object:
 		return &Shape{Kind: String}, &Shape{}
 	case Unknown, Bool, Integer, Number, String:

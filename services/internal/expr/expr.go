@@ -111,6 +111,9 @@ func (e *Env) plan(source string) (cel.Program, error) {
 // Refs says what the expression refers to.
 func (x *Expr) Refs() Refs { return x.refs }
 
+// String gives the expression as it stands in a template.
+func (x *Expr) String() string { return "${" + x.source + "}" }
+
 // Shape says what is known of the expression's result.
 func (x *Expr) Shape() *Shape { return x.shape }
 

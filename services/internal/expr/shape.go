@@ -57,7 +57,8 @@ func (s *Shape) OrNull() *Shape {
 // ListOf is the shape of a list.
 func ListOf(items *Shape) *Shape { return &Shape{Kind: List, Items: items} }
 
-func (s *Shape) items() *Shape {
+// Item is the shape of the items, if the value is a list.
+func (s *Shape) Item() *Shape {
 	if s.Kind == List && s.Items != nil {
 		return s.Items
 	}

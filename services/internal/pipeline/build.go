@@ -1,0 +1,242 @@
+package pipeline
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"pawl.internal/services/internal/expr"
+	"pawl.internal/services/internal/money"
+	"pawl.internal/services/internal/suggest"
+)
+
+// build compiles one document. It goes on after problems, with what makes sense of the rest.
+type build struct {
+	env   *expr.Env
+	doc   *document
+	found *problems
+
+	compiled *Compiled
+	graph    graph
+	input    *expr.Shape
+	// outputs has the shapes of the outputs of the steps compiled so far, by the steps' places.
+	outputs []*expr.Shape
+}
+
+func (b *build) pipeline() *Compiled {
+	spec := b.doc.spec
+	b.compiled = &Compiled{
+		Name:           spec.GetName(),
+		Version:        spec.GetVersion(),
+		Description:    spec.GetDescription(),
+		Labels:         maps.Clone(spec.GetLabels()),
+		CallbackEvents: []string{"run.done", "run.failed", "run.cancelled"},
+		UndoOnFailure:  spec.GetOnFailure() == "undo",
+		UndoOnCancel:   spec.GetOnCancel() == "undo",
+	}
+	if spec.GetCallback() != nil && b.has(path{"callback", "events"}) {
+		b.compiled.CallbackEvents = slices.Clone(spec.GetCallback().GetEvents())
+	}
+	b.compiled.Deadline, _ = b.duration(path{"deadline"})
+	b.compiled.Budget = b.budget(path{"budget_usd"})
+	b.compiled.input = b.schema(path{"input"})
+	b.input = shapeOfSchema(b.doc.root.field("input"))
+	b.steps()
+	b.result(path{"output"})
+	return b.compiled
+}
+
+func (b *build) budget(where path) money.Pico {
+	if !b.has(where) || b.found.reported(where) {
+		return 0
+	}
+	amount, err := money.Parse(b.doc.spec.GetBudgetUsd())
+	if err != nil {
+		b.fail(where, "%s", err)
+	}
+	return amount
+}
+
+// steps compiles the steps, those that are needed before those that need them.
+func (b *build) steps() {
+	specs := b.doc.spec.GetSteps()
+	b.graph = b.buildGraph()
+	b.compiled.Steps = make([]*Step, len(specs))
+	b.outputs = make([]*expr.Shape, len(specs))
+	for _, i := range b.graph.order {
+		b.compiled.Steps[i], b.outputs[i] = b.step(i)
+	}
+}
+
+// result compiles the pipeline's output, which may refer to every step.
+func (b *build) result(where path) {
+	steps := b.compiled.Steps
+	if !b.has(where) {
+		if len(steps) > 0 {
+			b.compiled.ResultStep = steps[len(steps)-1]
+			b.compiled.ResultRefs = Refs{Steps: []string{b.compiled.ResultStep.Name}}
+		}
+		return
+	}
+	b.compiled.result = b.value(where, b.names(b.graph.order, ""))
+	b.compiled.ResultRefs = b.compiled.result.refs()
+	for _, step := range steps {
+		if b.doc.root.field("output").value == "${steps."+step.Name+".output}" {
+			b.compiled.ResultStep = step
+		}
+	}
+}
+
+// names gives what expressions may use that see the outputs of the given steps. From names the step that they stand in.
+func (b *build) names(visible []int, from string) expr.Names {
+	steps := map[string]*expr.Shape{}
+	for _, i := range visible {
+		steps[b.doc.spec.GetSteps()[i].GetName()] = b.outputs[i]
+	}
+	return expr.Names{Input: b.input, Steps: steps, Missing: func(step string) string { return b.missing(step, from) }}
+}
+
+func (b *build) missing(step, from string) string {
+	var known []string
+	for _, other := range b.doc.spec.GetSteps() {
+		known = append(known, other.GetName())
+	}
+	switch {
+	case step == from:
+		return fmt.Sprintf("step %q cannot refer to its own output", step)
+	case slices.Contains(known, step):
+		return fmt.Sprintf("step %q does not wait for step %q; add %q to its needs", from, step, step)
+	default:
+		return fmt.Sprintf("there is no step %q%s", step, suggest.DidYouMean(step, slices.Values(known)))
+	}
+}
+
+// has says whether the source has a value.
+func (b *build) has(where path) bool {
+	n := b.doc.root
+	for _, part := range where {
+		next := n.find(path{part})
+		if next == n {
+			return false
+		}
+		n = next
+	}
+	return true
+}
+
+// fail reports a problem with a value.
+func (b *build) fail(where path, format string, args ...any) {
+	b.found.add(b.doc.root.find(where).at, where, format, args...)
+}
+
+// schema compiles a JSON Schema; nil if there is none.
+func (b *build) schema(where path) *Schema {
+	if !b.has(where) {
+		return nil
+	}
+	n := b.doc.root.find(where)
+	schema, err := newSchema(n.appendJSON(nil))
+	if err != nil {
+		b.failSchema(n, where, err)
+		return nil
+	}
+	return schema
+}
+
+func (b *build) failSchema(n *node, where path, err *schemaError) {
+	b.fail(where.then(err.path(n)...), "%s", err.message)
+}
+
+// template compiles a text; nil if there is none, or it has problems.
+func (b *build) template(where path, names expr.Names) *expr.Template {
+	if !b.has(where) {
+		return nil
+	}
+	n := b.doc.root.find(where)
+	template, err := b.env.ParseTemplate(n.value, names)
+	if err != nil {
+		b.failTemplate(n, where, 0, err)
+		return nil
+	}
+	return template
+}
+
+func (b *build) failTemplate(n *node, where path, skipped int, err error) {
+	errs, ok := err.(expr.Errors) //nolint:errorlint // the documented type, never wrapped
+	if !ok {
+		b.fail(where, "%s", err)
+		return
+	}
+	for _, e := range errs {
+		b.found.add(b.doc.source.within(n, skipped+e.Offset), where, "%s", e.Message)
+	}
+}
+
+// expression compiles a text that must be nothing but one expression of a kind; nil if there is none, or it has problems.
+func (b *build) expression(where path, names expr.Names, kind expr.Kind) *expr.Expr {
+	if !b.has(where) {
+		return nil
+	}
+	n := b.doc.root.find(where)
+	trimmed := strings.TrimSpace(n.value)
+	template, err := b.env.ParseTemplate(trimmed, names)
+	if err != nil {
+		b.failTemplate(n, where, strings.Index(n.value, trimmed), err)
+		return nil
+	}
+	expression := template.Expr()
+	if expression == nil {
+		b.fail(where, "must be one expression%s", expressionHint(trimmed))
+		return nil
+	}
+	b.wantKind(where, expression.Shape(), kind)
+	return expression
+}
+
+func expressionHint(value string) string {
+	if strings.Contains(value, "${") || strings.ContainsAny(value, "\n") || len(value) > 60 {
+		return ", with nothing around it"
+	}
+	return fmt.Sprintf("; write ${%s}", value)
+}
+
+// wantKind reports an expression whose result is known to be of another kind.
+func (b *build) wantKind(where path, shape *expr.Shape, kinds ...expr.Kind) {
+	if shape.Kind == expr.Unknown || slices.Contains(kinds, shape.Kind) {
+		return
+	}
+	b.fail(where, "must give %s, and gives %s", kindName(kinds[0]), kindName(shape.Kind))
+}
+
+func kindName(kind expr.Kind) string {
+	return map[expr.Kind]string{
+		expr.Bool: "true or false", expr.Integer: "a whole number", expr.Number: "a number", expr.String: "a text",
+		expr.List: "a list", expr.Object: "an object",
+	}[kind]
+}
+
+// value compiles a template value.
+func (b *build) value(where path, names expr.Names) *value {
+	n := b.doc.root.find(where)
+	v := &value{kind: n.kind}
+	switch n.kind {
+	case text:
+		v.template = b.template(where, names)
+		if v.template == nil { // has problems; stands in for the rest to go on
+			return &value{kind: null}
+		}
+	case list:
+		for i := range n.items {
+			v.items = append(v.items, b.value(where.then(i), names))
+		}
+	case object:
+		v.fields = map[string]*value{}
+		for _, f := range n.fields {
+			v.fields[f.key] = b.value(where.then(f.key), names)
+		}
+	default:
+		v.constant = constantOf(n)
+	}
+	return v
+}

@@ -1,0 +1,246 @@
+package pipeline
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"buf.build/go/protovalidate"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	validatepb "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+
+	pawlv1 "pawl.internal/gen/pawl/v1"
+	"pawl.internal/services/internal/suggest"
+)
+
+// maxSource bounds a source, in bytes.
+const maxSource = 1 << 20
+
+// document is a source that was read: the pipeline as a message, and as nodes that know their places and keep what the
+// message cannot (the order of a schema's fields, numbers beyond 2^53).
+type document struct {
+	source source
+	root   *node
+	spec   *pawlv1.PipelineSpec
+}
+
+// parse reads a source and checks it against the message's schema. The document is what is left without the values that
+// have problems; nil if nothing can be made of the source.
+func parse(raw []byte, validator protovalidate.Validator, found *problems) *document {
+	if len(raw) > maxSource {
+		found.add(Position{}, nil, "the pipeline is larger than %d KiB", maxSource>>10)
+		return nil
+	}
+	in := newSource(raw)
+	root := read(raw, in, found)
+	if root == nil {
+		return nil
+	}
+	if root.kind != object {
+		found.add(root.at, nil, "a pipeline is an object with name, version and steps, and this is %s", root.kind)
+		return nil
+	}
+	spec := &pawlv1.PipelineSpec{}
+	shaped := shaper{found}.message(root, spec.ProtoReflect().Descriptor(), nil)
+	if err := protojson.Unmarshal(shaped.appendJSON(nil), spec); err != nil {
+		found.add(root.at, nil, "%s", strings.TrimPrefix(err.Error(), "proto:"))
+		return nil
+	}
+	checkRules(spec, validator, root, found)
+	return &document{source: in, root: shaped, spec: spec}
+}
+
+func read(raw []byte, in source, found *problems) *node {
+	if bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) && json.Valid(raw) {
+		return readJSON(raw, in, found)
+	}
+	return readYAML(raw, found)
+}
+
+// shaper compares values with a message's schema: unknown fields and wrong types. It gives back what is right.
+type shaper struct{ found *problems }
+
+func (s shaper) message(n *node, schema protoreflect.MessageDescriptor, where path) *node {
+	switch schema.FullName() {
+	case "google.protobuf.Value":
+		return n
+	case "google.protobuf.Struct":
+		return s.want(n, object, where)
+	case "google.protobuf.ListValue":
+		return s.want(n, list, where)
+	}
+	if s.want(n, object, where) == nil {
+		return nil
+	}
+	shaped := &node{kind: object, at: n.at}
+	chosen := map[protoreflect.FullName]string{}
+	for _, f := range n.fields {
+		known := schema.Fields().ByName(protoreflect.Name(f.key))
+		if known == nil {
+			s.found.add(f.at, where.then(f.key), "unknown field%s", fieldHint(f.key, schema))
+			continue
+		}
+		if choice := known.ContainingOneof(); choice != nil && !choice.IsSynthetic() {
+			if other, taken := chosen[choice.FullName()]; taken {
+				s.found.add(f.at, where.then(f.key), "there is %s already; give one of %s", other, names(choice.Fields()))
+				continue
+			}
+			chosen[choice.FullName()] = f.key
+		}
+		if value := s.field(f.value, known, where.then(f.key)); value != nil {
+			shaped.fields = append(shaped.fields, field{f.key, f.at, value})
+		}
+	}
+	return shaped
+}
+
+func (s shaper) field(n *node, schema protoreflect.FieldDescriptor, where path) *node {
+	switch {
+	case schema.IsMap():
+		if s.want(n, object, where) == nil {
+			return nil
+		}
+		shaped := &node{kind: object, at: n.at}
+		for _, f := range n.fields {
+			if value := s.single(f.value, schema.MapValue(), where.then(f.key)); value != nil {
+				shaped.fields = append(shaped.fields, field{f.key, f.at, value})
+			}
+		}
+		return shaped
+	case schema.IsList():
+		if s.want(n, list, where) == nil {
+			return nil
+		}
+		shaped := &node{kind: list, at: n.at}
+		for i, item := range n.items {
+			value := s.single(item, schema, where.then(i))
+			if value == nil { // keeps the place, so that indices stay right
+				value = emptyValue(item, schema)
+			}
+			shaped.items = append(shaped.items, value)
+		}
+		return shaped
+	default:
+		return s.single(n, schema, where)
+	}
+}
+
+// emptyValue stands in for a list's item of a wrong type.
+func emptyValue(n *node, schema protoreflect.FieldDescriptor) *node {
+	if schema.Kind() == protoreflect.MessageKind {
+		return &node{kind: object, at: n.at}
+	}
+	return &node{kind: text, at: n.at}
+}
+
+func (s shaper) single(n *node, schema protoreflect.FieldDescriptor, where path) *node {
+	switch schema.Kind() {
+	case protoreflect.MessageKind:
+		return s.message(n, schema.Message(), where)
+	case protoreflect.StringKind:
+		return s.want(n, text, where)
+	case protoreflect.BoolKind:
+		return s.want(n, boolean, where)
+	case protoreflect.Int32Kind:
+		if s.want(n, number, where) == nil {
+			return nil
+		}
+		if strings.ContainsAny(n.value, ".e") || len(n.value) > len("999999999") {
+			s.found.add(n.at, where, "must be a whole number of nine digits at most, and is %s", n.value)
+			return nil
+		}
+		return n
+	default:
+		return s.want(n, number, where)
+	}
+}
+
+// want gives the value if it is of a kind, and reports it if not.
+func (s shaper) want(n *node, wanted kind, where path) *node {
+	switch {
+	case n.kind == wanted:
+		return n
+	case n.kind == null:
+		s.found.add(n.at, where, "has no value; give it %s, or leave it out", wanted)
+	case wanted == text && (n.kind == number || n.kind == boolean):
+		s.found.add(n.at, where, "must be a text, and is %s; write %q", n.kind, n.value)
+	default:
+		s.found.add(n.at, where, "must be %s, and is %s", wanted, n.kind)
+	}
+	return nil
+}
+
+func fieldHint(key string, schema protoreflect.MessageDescriptor) string {
+	known := map[string]bool{}
+	for i := range schema.Fields().Len() {
+		known[string(schema.Fields().Get(i).Name())] = true
+	}
+	if hint := suggest.DidYouMean(key, maps.Keys(known)); hint != "" {
+		return hint
+	}
+	if kinds := schema.Oneofs().ByName("kind"); kinds != nil {
+		return "; the kinds of steps are " + names(kinds.Fields())
+	}
+	return "; known here are " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
+}
+
+func names(fields protoreflect.FieldDescriptors) string {
+	var all []string
+	for i := range fields.Len() {
+		all = append(all, string(fields.Get(i).Name()))
+	}
+	return strings.Join(all, ", ")
+}
+
+// checkRules checks the rules that stand beside the fields in the schema.
+func checkRules(spec *pawlv1.PipelineSpec, validator protovalidate.Validator, root *node, found *problems) {
+	err := validator.Validate(spec)
+	if err == nil {
+		return
+	}
+	invalid, ok := errors.AsType[*protovalidate.ValidationError](err)
+	if !ok {
+		found.add(root.at, nil, "%s", err)
+		return
+	}
+	for _, violation := range invalid.Violations {
+		where := rulePath(violation.Proto.GetField())
+		if found.reported(where) {
+			continue
+		}
+		found.add(root.find(where).at, where, "%s", ruleMessage(violation))
+	}
+}
+
+func rulePath(fields *validatepb.FieldPath) path {
+	var where path
+	for _, element := range fields.GetElements() {
+		where = where.then(element.GetFieldName())
+		switch element.GetSubscript().(type) {
+		case *validatepb.FieldPathElement_Index:
+			where = where.then(int(element.GetIndex())) //nolint:gosec // an index of a list of ours
+		case *validatepb.FieldPathElement_StringKey:
+			where = where.then(element.GetStringKey())
+		}
+	}
+	return where
+}
+
+func ruleMessage(violation *protovalidate.Violation) string {
+	switch violation.Proto.GetRuleId() {
+	case "string.in":
+		var words []string
+		allowed := violation.RuleValue.List()
+		for i := range allowed.Len() {
+			words = append(words, allowed.Get(i).String())
+		}
+		return "must be " + strings.Join(words, ", ") + suggest.DidYouMean(violation.FieldValue.String(), slices.Values(words))
+	default:
+		return violation.Proto.GetMessage()
+	}
+}

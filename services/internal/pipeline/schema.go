@@ -1,0 +1,178 @@
+package pipeline
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"pawl.internal/services/internal/canon"
+)
+
+// maxViolations bounds how many violations of a schema are reported.
+const maxViolations = 100
+
+// schemaURL is the name under which a schema is compiled: no schema is ever loaded from anywhere.
+const schemaURL = "urn:schema"
+
+// Violation is one way in which a value breaks a schema or a rule.
+type Violation struct {
+	// Path is the JSON Pointer of the value concerned; empty for the value as a whole.
+	Path string
+	// Message says what is wrong.
+	Message string
+}
+
+// String gives the violation as one line.
+func (v Violation) String() string {
+	if v.Path == "" {
+		return v.Message
+	}
+	return v.Path + ": " + v.Message
+}
+
+// Schema is a compiled JSON Schema.
+type Schema struct {
+	// JSON is the schema as it was written, fields in their order: models answer in the order that they are shown.
+	JSON     json.RawMessage
+	compiled *jsonschema.Schema
+}
+
+// newSchema compiles a schema.
+func newSchema(raw json.RawMessage) (*Schema, *schemaError) {
+	value, err := canon.Decode(raw)
+	if err != nil {
+		return nil, &schemaError{message: err.Error()}
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.DefaultDraft(jsonschema.Draft2020)
+	compiler.AssertFormat()
+	compiler.UseLoader(noLoader{})
+	if err := compiler.AddResource(schemaURL, value); err != nil {
+		return nil, explainSchema(err)
+	}
+	compiled, err := compiler.Compile(schemaURL)
+	if err != nil {
+		return nil, explainSchema(err)
+	}
+	return &Schema{JSON: raw, compiled: compiled}, nil
+}
+
+// noLoader refuses what a $ref outside the schema would load.
+type noLoader struct{}
+
+// Load is asked for by the schema compiler.
+func (noLoader) Load(string) (any, error) {
+	return nil, errors.New("only $refs inside the schema, such as #/$defs/name, are supported")
+}
+
+// Validate gives all the ways in which a value of package canon breaks the schema; none when it fits.
+func (s *Schema) Validate(value any) []Violation {
+	err := s.compiled.Validate(value)
+	if err == nil {
+		return nil
+	}
+	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
+	if !ok {
+		return []Violation{{Message: err.Error()}}
+	}
+	return violations(invalid)
+}
+
+// violations gives the innermost causes, in the order of their paths.
+func violations(invalid *jsonschema.ValidationError) []Violation {
+	var list []Violation
+	english := message.NewPrinter(language.English)
+	var collect func(e *jsonschema.ValidationError)
+	collect = func(e *jsonschema.ValidationError) {
+		for _, cause := range e.Causes {
+			collect(cause)
+		}
+		if len(e.Causes) == 0 {
+			list = append(list, Violation{pointer(e.InstanceLocation), e.ErrorKind.LocalizedString(english)})
+		}
+	}
+	collect(invalid)
+	slices.SortStableFunc(list, func(a, b Violation) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Message, b.Message))
+	})
+	list = slices.Compact(list)
+	return list[:min(len(list), maxViolations)]
+}
+
+func pointer(keys []string) string {
+	var b strings.Builder
+	for _, key := range keys {
+		b.WriteString("/" + canon.EscapePointer(key))
+	}
+	return b.String()
+}
+
+// schemaError says where in a schema what is wrong.
+type schemaError struct {
+	// where has the keys and indices that lead to the place.
+	where   []string
+	message string
+}
+
+// Error gives the message with the place.
+func (e *schemaError) Error() string { return pointer(e.where) + ": " + e.message }
+
+// path turns the place into a path below a node.
+func (e *schemaError) path(n *node) path {
+	var where path
+	for _, key := range e.where {
+		if i, err := strconv.Atoi(key); err == nil && n.kind == list && i < len(n.items) {
+			where, n = where.then(i), n.items[i]
+			continue
+		}
+		where = where.then(key)
+		if n = n.field(key); n == nil {
+			break
+		}
+	}
+	return where
+}
+
+// explainSchema turns an error of the schema compiler into ours.
+func explainSchema(err error) *schemaError {
+	if invalid, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
+		if cause, ok := errors.AsType[*jsonschema.ValidationError](invalid.Err); ok {
+			for len(cause.Causes) > 0 {
+				cause = cause.Causes[0]
+			}
+			return &schemaError{cause.InstanceLocation, "not valid in a JSON Schema: " + cause.ErrorKind.LocalizedString(message.NewPrinter(language.English))}
+		}
+	}
+	if regex, ok := errors.AsType[*jsonschema.InvalidRegexError](err); ok {
+		return &schemaError{fragment(regex.URL), fmt.Sprintf("not a regular expression: %v", regex.Err)}
+	}
+	if load, ok := errors.AsType[*jsonschema.LoadURLError](err); ok {
+		return &schemaError{message: fmt.Sprintf("cannot refer to %q: %v", load.URL, load.Err)}
+	}
+	return &schemaError{message: strings.ReplaceAll(err.Error(), schemaURL, "")}
+}
+
+// fragment gives the keys in the fragment of a schema's URL.
+func fragment(location string) []string {
+	_, pointer, _ := strings.Cut(location, "#/")
+	if pointer == "" {
+		return nil
+	}
+	keys := strings.Split(pointer, "/")
+	for i, key := range keys {
+		plain, err := url.PathUnescape(key)
+		if err == nil {
+			keys[i] = strings.ReplaceAll(strings.ReplaceAll(plain, "~1", "/"), "~0", "~")
+		}
+	}
+	return keys
+}
