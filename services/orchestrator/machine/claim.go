@@ -187,7 +187,7 @@ func (c *change) leaseExpired(e LeaseExpired) (Answer, error) {
 	l.Unsure = l.Unsure || c.plan.makesEffect(l.Key)
 	why := cause{reason: ReasonWorkerLost, detail: "the worker that executed the step was lost"}
 	if l.Losses >= max(c.plan.Steps[l.Step].MaxLost, 1) || c.awaited(l.Step) {
-		l.Fence, l.LastFence = ID{}, ID{}
+		l.revoke()
 		c.fail(l, why)
 	} else {
 		c.record(l, StepReady, why)

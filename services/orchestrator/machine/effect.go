@@ -28,7 +28,7 @@ type (
 		// Step is AllSteps for entries about the run as a whole.
 		Ref
 		Attempt int
-		// Status is what the step (or, with AllSteps, the run) became.
+		// Status is what the step (or, with AllSteps, the run) became; empty for a decision, whose consequences follow.
 		Status string
 		Reason Reason
 		Detail string
@@ -71,15 +71,15 @@ type (
 		Detail string
 	}
 
-	// CloseReview resolves one open review.
+	// CloseReview resolves one open review. The result that was stored with it becomes CANCELLED; another may follow.
 	CloseReview struct {
-		Key
+		Ref
 		By Kind
 		Actor
 	}
 
-	// CloseReviews resolves all open reviews of a step and its shards, or with AllSteps of the run, except some. The steps
-	// and shards concerned are CANCELLED: so are the results stored for them.
+	// CloseReviews resolves all open reviews of a step and its shards, or with AllSteps of the run, except some. The
+	// results that were stored with them become CANCELLED.
 	CloseReviews struct {
 		Drop
 		By Kind

@@ -46,6 +46,7 @@ const (
 	KindStepFinished Kind = "step_finished"
 	KindStepFailed   Kind = "step_failed"
 	KindReviewOpened Kind = "review_opened"
+	KindUndoBegun    Kind = "undo_begun"
 	KindUndoDone     Kind = "undo_done"
 	KindUndoFailed   Kind = "undo_failed"
 )
@@ -57,6 +58,18 @@ type Event interface{ Kind() Kind }
 type Ref struct {
 	Key
 	Generation int
+}
+
+func (r Ref) target() Ref { return r }
+
+// Target returns the step or shard that an event is about; false for an event of the run as a whole.
+func Target(ev Event) (Ref, bool) {
+	about, ok := ev.(interface{ target() Ref })
+	if !ok {
+		return Ref{}, false
+	}
+	ref := about.target()
+	return ref, ref.Step != AllSteps
 }
 
 // Claim is what a runner says of a claim that it has or had.
@@ -237,6 +250,8 @@ type (
 	RerunFrom struct {
 		Actor
 		Step int
+		// Generation is the step's generation that is to be replaced.
+		Generation int
 		// KeepEffects leaves the outside effects of these steps in place; otherwise they are undone first.
 		KeepEffects bool
 	}

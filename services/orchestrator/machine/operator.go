@@ -56,7 +56,8 @@ func (c *change) runAgain(l Live) {
 }
 
 func (c *change) resolve(l Live) {
-	c.emit(CloseReview{Key: l.Key, By: c.kind, Actor: c.actor})
+	c.rows.withdraw(l.Key)
+	c.emit(CloseReview{Ref: c.ref(l.Key), By: c.kind, Actor: c.actor})
 }
 
 // reopen lets a FAILED run go on: what did not finish runs again, with a new deadline.

@@ -127,7 +127,7 @@ func (c *change) hardTimeout(e HardTimeout) (Answer, error) {
 	if err != nil {
 		return "", err
 	}
-	l.Fence, l.LastFence = ID{}, ID{}
+	l.revoke()
 	l.Unsure = l.Unsure || c.plan.makesEffect(l.Key)
 	c.failTransient(l, cause{reason: ReasonStepTimeout, detail: "the step took longer than its hard timeout"})
 	c.settle()
@@ -238,6 +238,9 @@ func (c *change) review(l Live, why cause) {
 }
 
 func (c *change) openReview(l Live, why cause) {
+	if l.Fence != (ID{}) {
+		l.revoke()
+	}
 	l.Reason = why.reason
 	c.head(l.Step).Reason = why.reason
 	c.store(l, StepNeedsReview, why)

@@ -11,6 +11,9 @@ func (c *change) rerunFrom(e RerunFrom) (Answer, error) {
 	if e.Step < 0 || e.Step >= c.plan.Total {
 		return "", c.illegalRun("there is no such step")
 	}
+	if e.Generation != c.head(e.Step).Generation {
+		return "", &StaleError{Event: c.kind, Why: "the step is in another generation"}
+	}
 	scope := c.plan.Dependents(e.Step)
 	undo, err := c.checkRerun(e, scope)
 	if err != nil {

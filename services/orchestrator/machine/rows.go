@@ -51,6 +51,9 @@ type Live struct {
 	Reason Reason
 }
 
+// revoke takes the claim away from whoever has it: its outcome is not wanted any more.
+func (l *Live) revoke() { l.Fence, l.LastFence = ID{}, ID{} }
+
 // Result is what the machine must know of a stored row of core.pipeline_step_result.
 type Result struct {
 	Key
@@ -174,13 +177,20 @@ func (r *Rows) drop(d Drop) {
 			delete(r.touched, k)
 		}
 	}
-	for k, res := range r.results {
-		if d.covers(k) && res.Status == StepNeedsReview {
-			res.Status = StepCancelled
-			r.results[k] = res
+	for k := range r.results {
+		if d.covers(k) {
+			r.withdraw(k)
 		}
 	}
 	r.drops = append(r.drops, d)
+}
+
+// withdraw cancels the result of what waited for a person.
+func (r *Rows) withdraw(k Key) {
+	if res, ok := r.results[k]; ok && res.Status == StepNeedsReview {
+		res.Status = StepCancelled
+		r.results[k] = res
+	}
 }
 
 // nextPending returns the PENDING shard of a step that is next in line: the lowest from bound upward, or, backward, the

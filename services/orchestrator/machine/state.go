@@ -87,6 +87,9 @@ func AllPhases() []Phase {
 	}
 }
 
+// live reports whether a step in this phase has a row of its own.
+func (p Phase) live() bool { return p == PhaseLive || p == PhaseExpanded || p == PhaseNeedsReview }
+
 // Phase returns the phase that stands for the state.
 func (s StepStatus) Phase() Phase {
 	switch s {

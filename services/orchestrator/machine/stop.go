@@ -45,7 +45,7 @@ func (c *change) cancelRequested(e CancelRequested) (Answer, error) {
 
 // recordDecision journals a decision about the run as a whole.
 func (c *change) recordDecision(detail string) {
-	c.journal(Journal{Kind: c.kind, Ref: c.ref(Key{AllSteps, Whole}), Status: string(c.run.Status), Detail: detail})
+	c.journal(Journal{Kind: c.kind, Ref: c.ref(Key{AllSteps, Whole}), Detail: detail})
 }
 
 // awaited reports whether the step's outcome is all that a run which is ending still wants of it.

@@ -50,7 +50,7 @@ var stepTable = []StepTransition{ //nolint:gochecknoglobals // the table: consta
 	{KindOperatorRetry, in(StepFailed, StepCancelled), in(StepReady, StepPending), "of a FAILED run that is opened again"},
 	{KindOperatorCorrect, in(StepNeedsReview), in(StepDone, StepReady), "DONE with a corrected output, READY with a corrected input"},
 	{KindOperatorClose, in(StepNeedsReview, StepPending, StepExpanded), in(StepCancelled, StepFailed), "FAILED: an undo that is given up"},
-	{KindRerunFrom, AllStepStatuses(), in(StepPending, StepReady), "that step and all that depend on it, in generation + 1"},
+	{KindRerunFrom, in(StepPending, StepExpanded, StepNeedsReview, StepDone, StepSkipped, StepFailed, StepCancelled, StepCompensated), in(StepPending, StepReady, StepWaiting), "that step and all that depend on it, in generation + 1"},
 	{KindCreated, in(StepPending), in(StepReady, StepWaiting), "what needs nothing; WAITING until not_before"},
 	{KindStepFinished, in(StepPending), in(StepReady), "all that it needs is finished"},
 	{KindStepFinished, in(StepExpanded), in(StepDone), "of the last shard"},
@@ -58,11 +58,12 @@ var stepTable = []StepTransition{ //nolint:gochecknoglobals // the table: consta
 	{KindStepFailed, unfinished(), in(StepCancelled, StepNeedsReview), "the run ends: as with CancelRequested"},
 	{KindDeadlinePassed, unfinished(), in(StepCancelled, StepNeedsReview), "as with CancelRequested"},
 	{KindCancelRequested, unfinished(), in(StepCancelled, StepNeedsReview), "a RUNNING outside effect is awaited; one of unknown fate goes to NEEDS_REVIEW"},
+	{KindUndoBegun, in(StepPending), in(StepReady, StepExpanded), "an undo step, when its turn has come"},
 	{KindUndoDone, in(StepDone, StepFailed, StepCancelled), in(StepCompensated), "the step that was undone"},
 }
 
 var runTable = []RunTransition{ //nolint:gochecknoglobals // the table: constant
-	{KindCreated, inRun(RunQueued), inRun(RunQueued, RunDone), "DONE when there is no step"},
+	{KindCreated, inRun(RunQueued), inRun(RunQueued), "the first steps are READY"},
 	{KindClaimed, inRun(RunQueued), inRun(RunRunning), "the first claim begins the run"},
 	{KindStepFinished, inRun(RunQueued, RunRunning, RunNeedsReview), inRun(RunRunning, RunDone, RunNeedsReview, RunCompensating, RunFailed, RunCancelled), "DONE when it was the last; NEEDS_REVIEW when all that is left waits for a person; when the run is ending, as the end was decided"},
 	{KindStepFailed, inRun(RunQueued, RunRunning), inRun(RunRunning, RunFailed, RunCancelled, RunCompensating, RunNeedsReview), "first a RUNNING outside effect is awaited, then effects are undone if on_failure says so"},

@@ -81,12 +81,14 @@ func (c *change) madeShards(step int) []int {
 // undone marks what an undo has undone.
 func (c *change) undone(l Live) {
 	c.cause = KindUndoDone
-	step := c.plan.Steps[l.Step].Undoes
-	if l.Shard == Whole {
-		c.head(step).Phase = PhaseCompensated
+	undone := Key{c.plan.Steps[l.Step].Undoes, l.Shard}
+	head := c.head(undone.Step)
+	// Of a fan-out that did not finish, only the shards have results that were DONE.
+	if l.Shard != Whole || head.Phase == PhaseDone {
+		c.emit(MarkCompensated{Ref: c.ref(undone)})
 	}
-	if !c.isFanOut(l.Key) {
-		c.emit(MarkCompensated{Ref: c.ref(Key{step, l.Shard})})
+	if l.Shard == Whole {
+		head.Phase = PhaseCompensated
 	}
 }
 

@@ -13,8 +13,8 @@ type Need struct {
 	Pending []int
 	// Review asks for all rows in NEEDS_REVIEW.
 	Review bool
-	// Begun are steps of which all rows are wanted whose outside effect is under way or may have been made: those that
-	// are RUNNING and those that are Unsure.
+	// Begun are fan-out steps of which all rows are wanted whose outside effect is under way or may have been made: those
+	// that are RUNNING and those that are Unsure.
 	Begun []int
 	// Results are fan-out steps of which the stored results of all shards in the current generation are wanted.
 	Results []int
@@ -23,67 +23,24 @@ type Need struct {
 // Wants returns what the event needs. The run is as it was just read.
 func Wants(p *Plan, run *Run, ev Event) Need {
 	n := needs{plan: p, run: run}
+	ref, about := Target(ev)
 	switch e := ev.(type) {
-	case Dispatched:
-		n.row(e.Ref)
-	case Claimed:
-		n.row(e.Ref)
-	case Readopted:
-		n.row(e.Ref)
-	case Overdue:
-		n.row(e.Ref)
-	case Woken:
-		n.row(e.Ref)
-	case RetryDue:
-		n.row(e.Ref)
-	case HardTimeout:
-		n.outcome(e.Ref)
-	case LeaseExpired:
-		n.outcome(e.Ref)
-	case OperatorCorrect:
-		n.outcome(e.Ref)
 	case Created, Promoted, Paused, Resumed:
-	case OperatorRetry:
-		n.retry(e)
+	case DeadlinePassed, CancelRequested, OperatorClose:
+		n.end()
 	case RerunFrom:
 		n.unfinished()
 		n.end()
-	case DeadlinePassed, CancelRequested, OperatorClose:
-		n.end()
+	case OperatorRetry:
+		n.retry(e)
+	case Dispatched, Claimed, Readopted, Overdue, Woken, RetryDue:
+		n.row(ref)
 	default:
-		if ref, ok := reported(ev); ok {
+		if about {
 			n.outcome(ref)
 		}
 	}
 	return n.need
-}
-
-// reported returns the step that a runner's report is about.
-func reported(ev Event) (Ref, bool) {
-	switch e := ev.(type) {
-	case Succeeded:
-		return e.Ref, true
-	case Skipped:
-		return e.Ref, true
-	case Expanded:
-		return e.Ref, true
-	case Parked:
-		return e.Ref, true
-	case Ambiguous:
-		return e.Ref, true
-	case FailedTransient:
-		return e.Ref, true
-	case FailedPermanent:
-		return e.Ref, true
-	case BudgetExceeded:
-		return e.Ref, true
-	case ReviewRequested:
-		return e.Ref, true
-	case Released:
-		return e.Ref, true
-	default:
-		return Ref{}, false
-	}
 }
 
 // needs collects a Need.
@@ -112,7 +69,8 @@ func (n *needs) outcome(ref Ref) {
 	switch {
 	case ref.Shard != Whole:
 		n.need.Keys = append(n.need.Keys, Key{ref.Step, Whole})
-		if head.Phase == PhaseExpanded && head.Shards.Pending() > 0 {
+		stopped := n.run.State.Ending != nil && !n.plan.IsUndo(ref.Step)
+		if head.Phase == PhaseExpanded && head.Shards.Pending() > 0 && !stopped {
 			n.need.Pending = append(n.need.Pending, ref.Step)
 		}
 	case head.Phase == PhaseLive && head.Shards.finished() > 0:
@@ -145,8 +103,11 @@ func (n *needs) unfinished() {
 func (n *needs) end() {
 	for i := range n.plan.Total {
 		head, step := &n.run.State.Heads[i], &n.plan.Steps[i]
-		if step.Effect && (head.moving() || head.inReview()) {
+		switch open := head.moving() || head.inReview(); {
+		case step.Effect && open && step.FanOut:
 			n.need.Begun = append(n.need.Begun, i)
+		case step.Effect && open:
+			n.need.Keys = append(n.need.Keys, Key{i, Whole})
 		}
 		toUndo := n.plan.undoable(i) && n.run.State.Heads[step.Undo].Phase == PhasePending
 		if step.FanOut && toUndo && head.Shards.Done > 0 && !slices.Contains(n.need.Results, i) {
@@ -163,14 +124,8 @@ func (c *change) loaded(ev Event) error {
 	}
 	for _, k := range need.Keys {
 		_, ok := c.rows.live[k]
-		if k.Shard == Whole && c.head(k.Step).Phase == PhaseExpanded && !ok {
+		if phase := c.head(k.Step).Phase; !ok && k.Shard == Whole && phase.live() {
 			return missing(k.Step, "its own row")
-		}
-	}
-	for _, step := range need.Begun {
-		_, ok := c.rows.live[Key{step, Whole}]
-		if phase := c.head(step).Phase; !ok && !c.plan.Steps[step].FanOut && phase != PhaseExpanded {
-			return missing(step, "the row of its outside effect")
 		}
 	}
 	for _, step := range need.Pending {
