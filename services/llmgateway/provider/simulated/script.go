@@ -6,18 +6,7 @@ import (
 	"strings"
 )
 
-// script is the faults that a model's name asks for, so that a caller needs nothing but a model's name to see them:
-//
-//	name?fault,fault,…     with each fault   kind[=argument][*count]
-//
-// Kinds and arguments are those of Fault. Faults with a count hit the first tries of every conversation, one after the other,
-// and the next try is answered; then it begins anew. A conversation is known by its messages up to the first user message, so
-// that a repair, which appends to them, goes on with it. latency and drip go beside the others.
-//
-//	sim-small?429=1s*1,429=5s*1   the first try gets 429 with Retry-After 1, the second with 5, the third an answer
-//	sim-small?latency=50ms~2s     slow, always
-//	sim-large?bad_schema*1        the first answer breaks the schema, the repaired one does not
-//	sim-small?503                 never answers
+// script is the faults that a model's name asks for; the package's comment has the grammar.
 type script struct {
 	model   string // before the question mark
 	faults  []*Fault

@@ -1,14 +1,38 @@
 // Package simulated is a model provider without a model: a server of the OpenAI form for development, tests and benchmarks.
 //
-// It answers POST /v1/chat/completions (whole and streamed) and GET /v1/models. Answers are deterministic and drawn from the
+// It answers POST /v1/chat/completions, whole and streamed, and GET /v1/models. Answers are deterministic and drawn from the
 // prompt's own text (package extract); tokens are an estimate of four bytes each. Whatever it says names it "simulated".
+// It enforces limits of concurrency, requests and tokens per minute when given some, as a real account does.
 //
-// Its other job is to fail on request, in every way that providers are known to fail. A fault is asked for in the model's
-// name, such as sim-small?429=2s*2 (see Fault and the file script.go), or through POST /admin/faults, which any process can reach.
-// GET /admin/requests tells what it has seen: how often each request came, how many were in flight at once, and the busiest
-// minute. It enforces limits of concurrency, requests and tokens per minute when given some, as a real account does.
+// # Faults
 //
-// The admin part has no authentication: serve it on loopback only.
+// It fails on request, in every way that providers are known to fail; Fault lists the kinds. A caller that can only choose a
+// model asks for faults in the model's name:
+//
+//	name?fault,fault,…     with each fault   kind[=argument][*count]
+//
+//	sim-small?429=1s*1,429=5s*1   the first try gets 429 with Retry-After 1, the second with 5, the third an answer
+//	sim-small?latency=50ms~2s     slow, always: half of the answers within 50 ms, 99 % within 2 s
+//	sim-large?bad_schema*1        the first answer breaks the schema, the repaired one does not
+//	sim-small?503                 never an answer
+//
+// Faults with a count hit the first tries of every conversation, one after the other; the next try is answered, and then it
+// begins anew. A conversation is known by its messages up to the first user message, so that a repair, which appends to them,
+// goes on with it. latency and drip go beside the others.
+//
+// # Administration
+//
+// Any process can steer and watch it:
+//
+//	GET    /admin/faults          the faults that are asked for and not used up
+//	POST   /admin/faults          asks for a Fault; answers its id
+//	DELETE /admin/faults[/{id}]   takes one back, or all, and lets go of what it holds
+//	GET    /admin/requests        the Report: counts by call and outcome, requests in flight, busiest minute; ?last=N requests
+//	DELETE /admin/requests        forgets them
+//	GET    /admin/limits          the Limits
+//	PUT    /admin/limits          sets them
+//
+// This part has no authentication: serve it on loopback only. In its own process a Provider is steered by its methods.
 package simulated
 
 import (

@@ -29,7 +29,7 @@ var (
 
 // dates returns the dates of s in their order; what is no real date is left out.
 func dates(s string) []date {
-	if !strings.ContainsAny(s, "0123456789") {
+	if !hasYear(s) {
 		return nil
 	}
 	var found []date
@@ -41,6 +41,19 @@ func dates(s string) []date {
 		}
 	}
 	return inOrder(found)
+}
+
+// hasYear reports whether four digits stand together in s, without which there is no date.
+func hasYear(s string) bool {
+	run := 0
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			run = 0
+		} else if run++; run == 4 {
+			return true
+		}
+	}
+	return false
 }
 
 // isoDate puts the groups of one match together.

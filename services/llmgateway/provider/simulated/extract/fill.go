@@ -2,6 +2,7 @@ package extract
 
 import (
 	"bytes"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -109,6 +110,9 @@ func (f *filler) confidence(p property) []byte {
 	case f.doubt:
 		sure = 0.5
 	}
+	if p.node.maximum != nil && *p.node.maximum > 1 {
+		sure = math.Trunc(sure * *p.node.maximum) // a scale such as 0 to 100
+	}
 	for _, v := range f.found[p.name] {
 		if part, err := strconv.ParseFloat(plain(v), 64); err == nil {
 			sure = min(sure, part)
@@ -117,25 +121,22 @@ func (f *filler) confidence(p property) []byte {
 	if p.node.minimum != nil {
 		sure = max(sure, *p.node.minimum)
 	}
-	if p.node.maximum != nil && *p.node.maximum > 1 {
-		sure = float64(int(sure * *p.node.maximum)) // a scale such as 0 to 100
-	}
 	if value, ok := fit(p.node, strconv.FormatFloat(sure, 'f', -1, 64)); ok {
 		return value
 	}
 	return f.guess(p)
 }
 
-// array fills a list: sections of the document, or all values of a form, or its leading sentences.
+// array fills a list: with entries of the document, such as its sections, or with all values of a form.
 func (f *filler) array(p property) []byte {
 	items := p.node.items
 	if items == nil {
 		items = &node{}
 	}
 	var values [][]byte
-	if items.kind == "object" || sectionList(p.name) {
-		values = f.objects(p, items)
-	} else {
+	if entries, ok := f.entries(p, items); ok {
+		values = f.objects(entries, items)
+	} else if items.kind != "object" {
 		values = f.plains(p, items)
 	}
 	if limit := p.node.maxItems; limit > 0 && len(values) > limit {
@@ -147,9 +148,23 @@ func (f *filler) array(p property) []byte {
 	return slices.Concat([]byte("["), bytes.Join(values, []byte(",")), []byte("]"))
 }
 
-// sectionList reports whether a list's name asks for the parts of the document.
-func sectionList(name string) bool {
-	return has(strings.Join(nameWords(name), " "), "section", "chapter", "clause", "heading", "part", "раздел", "глав")
+// entries returns the parts of the document that a list asks for by its name, or by items of a title and a text: the parties,
+// or the sections. It reports whether the list asks for any.
+func (f *filler) entries(p property, items *node) ([]section, bool) {
+	name := nameWords(p.name)
+	if slices.Contains(name, "parties") || slices.Contains(name, "стороны") {
+		var both []section
+		for _, party := range parties(f.text) {
+			both = append(both, section{title: party})
+		}
+		return both, true
+	}
+	title := slices.ContainsFunc(items.properties, func(q property) bool { return isTitle(q.name) })
+	body := slices.ContainsFunc(items.properties, func(q property) bool { return isBody(q.name) })
+	if title && body || has(strings.Join(name, " "), "section", "chapter", "clause", "heading", "parts", "раздел", "глав") {
+		return f.text.sections(), true
+	}
+	return nil, false
 }
 
 func isTitle(name string) bool {
@@ -158,32 +173,30 @@ func isTitle(name string) bool {
 
 func isBody(name string) bool { return slices.Contains([]string{"text", "body", "content"}, name) }
 
-// objects fills a list of objects: one per section where it asks for sections, by its name or by items of a title and a text.
-func (f *filler) objects(p property, items *node) [][]byte {
-	title := slices.ContainsFunc(items.properties, func(q property) bool { return isTitle(q.name) })
-	body := slices.ContainsFunc(items.properties, func(q property) bool { return isBody(q.name) })
-	if !sectionList(p.name) && (!title || !body) {
-		return nil
-	}
+// objects fills one item for each entry: with its title and body where they are asked for, and what is read in it otherwise.
+// Items that are no objects are the titles.
+func (f *filler) objects(entries []section, items *node) [][]byte {
 	var values [][]byte
-	for _, s := range f.text.sections() {
-		part := &filler{text: newText(s.title + "\n\n" + s.body), instructions: f.instructions}
-		part.found = found{}
+	for _, e := range entries {
+		if items.kind != "object" {
+			if value, ok := fit(items, e.title); ok {
+				values = append(values, value)
+			}
+			continue
+		}
+		known := found{}
 		for _, q := range items.properties {
 			switch {
 			case isTitle(q.name):
-				part.found[q.name] = []any{s.title}
+				known[q.name] = []any{e.title}
 			case isBody(q.name):
-				part.found[q.name] = []any{s.body}
+				known[q.name] = []any{e.body}
 			case q.name == "number" || q.name == "index":
-				part.found[q.name] = []any{strconv.Itoa(s.number)}
+				known[q.name] = []any{strconv.Itoa(e.number)}
 			}
 		}
-		if items.kind == "object" {
-			values = append(values, part.value(property{node: items}))
-		} else if value, ok := fit(items, s.title); ok {
-			values = append(values, value)
-		}
+		part := &filler{text: newText(e.title + "\n\n" + e.body), instructions: f.instructions, found: known}
+		values = append(values, part.object(items))
 	}
 	return values
 }

@@ -47,7 +47,11 @@ func (f *filler) guess(p property) []byte {
 	if p.node.kind == "boolean" {
 		return encode(f.says(p))
 	}
-	for _, candidate := range append(f.afterLabel(p), f.candidates(formed(p))...) {
+	candidates := f.afterLabel(p)
+	if p.node.format != "date" || !p.node.nullable { // a text has many dates: a wrong one is worse than none
+		candidates = append(candidates, f.candidates(formed(p))...)
+	}
+	for _, candidate := range candidates {
 		if value, ok := fit(p.node, candidate); ok {
 			return value
 		}
@@ -126,15 +130,28 @@ func (f *filler) afterLabel(p property) []any {
 			if at < 0 || len(lower) != len(line) {
 				continue
 			}
-			rest := strings.TrimRight(line[at+len(name):], "\n")
-			if p.node.kind == "number" || p.node.kind == "integer" {
-				all = append(all, json.Number(strings.Replace(number.FindString(rest), ",", ".", 1)))
-			} else if value, ok := strings.CutPrefix(strings.TrimLeft(rest, " *"), ":"); ok {
-				all = append(all, strings.Trim(value, " *"))
-			}
+			all = append(all, labelled(p.node, strings.TrimRight(line[at+len(name):], "\n"))...)
 		}
 	}
 	return all
+}
+
+// labelled returns the value for n in what stands after its label.
+func labelled(n *node, rest string) []any {
+	if n.kind == "number" || n.kind == "integer" {
+		return []any{json.Number(strings.Replace(number.FindString(rest), ",", ".", 1))}
+	}
+	if n.format == "date" {
+		var all []any
+		for _, d := range dates(rest) {
+			all = append(all, d.iso)
+		}
+		return all
+	}
+	if value, ok := strings.CutPrefix(strings.TrimLeft(rest, " *"), ":"); ok {
+		return []any{strings.Trim(value, " *")}
+	}
+	return nil
 }
 
 // says reports whether the text speaks of what a yes-or-no property is named after, and does not deny it.

@@ -18,7 +18,7 @@ type sum struct {
 const (
 	figures = `\d{1,3}(?:[ \x{00a0}\x{202f},.’']\d{3})+(?:[.,]\d{1,2})?|\d+(?:[.,]\d{1,2})?`
 	scales  = `(?:\s*(млн|тыс|million|thousand)\.?)?`
-	codes   = `RUB|USD|EUR|GBP|CHF|CNY|KZT|BYN|AED|INR|JPY`
+	codes   = `RUB|USD|EUR|GBP|CHF|CNY`
 	names   = `российск\p{L}+ рубл\p{L}+|рубл\p{L}+|руб\.?|₽|евро|доллар\p{L}*(?: США)?|фунт\p{L}* стерлингов|тенге|юан\p{L}+|` +
 		`us dollars?|dollars?|euros?|pounds?(?: sterling)?|roubles?|rubles?|swiss francs?|yuan|€|\$|£`
 )
@@ -31,16 +31,19 @@ var (
 
 // sums returns the amounts of money in a sentence, in their order.
 func sums(s sentence) []sum {
+	if currency(s.lower) == "" {
+		return nil
+	}
 	var found []sum
 	for _, at := range moneyBefore.FindAllStringSubmatchIndex(s.text, -1) {
 		found = append(found, sum{
-			place{at[0], at[1]}, amount(part(s.text, at, 2), part(s.text, at, 3), ""), currency(part(s.text, at, 1)),
+			place{at[0], at[1]}, amount(part(s.text, at, 2), part(s.text, at, 3), ""), currency(strings.ToLower(part(s.text, at, 1))),
 		})
 	}
 	for _, at := range moneyAfter.FindAllStringSubmatchIndex(s.text, -1) {
 		found = append(found, sum{
 			place{at[0], at[1]},
-			amount(part(s.text, at, 1), part(s.text, at, 2), part(s.text, at, 4)), currency(part(s.text, at, 3)),
+			amount(part(s.text, at, 1), part(s.text, at, 2), part(s.text, at, 4)), currency(strings.ToLower(part(s.text, at, 3))),
 		})
 	}
 	if len(s.lower) == len(s.text) { // else the places in lower are not those in text
@@ -49,7 +52,7 @@ func sums(s sentence) []sum {
 				rest := s.text[n.end:]
 				found = append(found, sum{
 					place{n.start, n.end + at[1]},
-					amount(strconv.FormatInt(n.value, 10), "", part(rest, at, 2)), currency(part(rest, at, 1)),
+					amount(strconv.FormatInt(n.value, 10), "", part(rest, at, 2)), currency(strings.ToLower(part(rest, at, 1))),
 				})
 			}
 		}
@@ -107,10 +110,11 @@ func zeros(scale string) int {
 	return 0
 }
 
-// currency returns the code of a currency as written.
-func currency(written string) string {
-	w := strings.ToLower(written)
-	for _, known := range []struct{ stem, code string }{
+// denomination is how a currency is recognised: by a part of what is written, in lower case.
+type denomination struct{ sign, code string }
+
+func denominations() [24]denomination {
+	return [...]denomination{
 		{"руб", "RUB"},
 		{"российск", "RUB"},
 		{"₽", "RUB"},
@@ -129,10 +133,21 @@ func currency(written string) string {
 		{"юан", "CNY"},
 		{"yuan", "CNY"},
 		{"swiss", "CHF"},
-	} {
-		if strings.Contains(w, known.stem) {
-			return known.code
+		{"rub", "RUB"},
+		{"usd", "USD"},
+		{"eur", "EUR"},
+		{"gbp", "GBP"},
+		{"chf", "CHF"},
+		{"cny", "CNY"},
+	}
+}
+
+// currency returns the code of a currency in s, which is in lower case; "" if it names none.
+func currency(s string) string {
+	for _, d := range denominations() {
+		if strings.Contains(s, d.sign) {
+			return d.code
 		}
 	}
-	return strings.ToUpper(written)
+	return ""
 }

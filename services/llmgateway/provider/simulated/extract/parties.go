@@ -18,15 +18,15 @@ var organisation = regexp.MustCompile(
 var role = regexp.MustCompile(`(?i)(?:именуем\p{L}+\s+(?:в\s+дальнейшем|далее)|далее(?:\s+по\s+тексту)?)\s*[—–-]?\s*[«"“](\p{L}+)[»"”]` +
 	`|\((?:hereinafter(?:\s+(?:referred\s+to\s+as|called))?,?\s*)?(?:the\s+)?["“](\p{L}+)["”]\)`)
 
-// labelled matches a line that gives a party after its role: "Арендодатель: АО «…»".
-var labelled = regexp.MustCompile(`^(?:[\p{L}]+|Party [A-Z]|Сторона \d)\s*[:—–]\s*`)
+// partyLabel matches a line that gives a party after its role: "Арендодатель: АО «…»".
+var partyLabel = regexp.MustCompile(`^(?:[\p{L}]+|Party [A-Z]|Сторона \d)\s*[:—–]\s*`)
 
 // parties returns the two parties in their order, or nothing: a lone organisation is more likely a bank or a former tenant.
 func parties(t *text) []string {
 	var names, lines []string
 	for _, p := range t.paragraphs() {
 		lines = append(lines, p.text)
-		if at := labelled.FindStringIndex(p.text); at != nil {
+		if at := partyLabel.FindStringIndex(p.text); at != nil {
 			if name := organisationAt(p.text[at[1]:]); name != "" {
 				names = append(names, name)
 			}

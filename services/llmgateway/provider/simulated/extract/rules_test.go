@@ -102,7 +102,7 @@ func TestSections(t *testing.T) {
 
 func TestUnknownProperties(t *testing.T) {
 	const letter = "Order id: 17-A\nClient: Anna\nHello, my card was charged twice, please refund it. I am not urgent about it.\n" +
-		"Write to anna@example.com.\n- first point\n- second point\nAge 42"
+		"Write to anna@example.com.\n- first point\n- second point\nAge 42\nDelivery date: 4 May 2026"
 	for _, c := range []struct {
 		name, schema string
 		want         any
@@ -125,11 +125,24 @@ func TestUnknownProperties(t *testing.T) {
 		{"language", `{"type":"string"}`, "en"},
 		{"confidence", `{"type":"integer","minimum":0,"maximum":100}`, 95.0},
 		{"version", `{"const":3}`, 3.0},
+		{"delivery_date", `{"type":["string","null"],"format":"date"}`, "2026-05-04"},
+		{"birth_date", `{"type":["string","null"],"format":"date"}`, nil},
+		{"birth_date", `{"type":"string","format":"date"}`, "2026-05-04"},
+		{"sections", `{"type":"array","items":{"type":"string"}}`, []any{"Order id: 17-A"}},
+		{"parties", `{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"}}}}`, []any{}},
 		{"place", `{"anyOf":[{"type":"object","properties":{"city":{"type":["string","null"]}}},{"type":"null"}]}`, map[string]any{"city": nil}},
 	} {
 		got := answer(t, extract.Prompt{Text: letter}, `{"type":"object","properties":{"`+c.name+`":`+c.schema+`}}`)
 		require.Equal(t, map[string]any{c.name: c.want}, got, c.schema)
 	}
+}
+
+func TestListOfParties(t *testing.T) {
+	p := extract.Prompt{Text: `Between Borealis Oy (the "Mill") and Alder Ltd (the "Dealer").`}
+	require.Equal(t, map[string]any{"parties": []any{
+		map[string]any{"name": "Borealis Oy", "role": nil}, map[string]any{"name": "Alder Ltd", "role": nil},
+	}}, answer(t, p, `{"type":"object","properties":{"parties":{"type":"array","items":{"type":"object","properties":{
+		"name":{"type":"string"},"role":{"type":["string","null"]}}}}}}`))
 }
 
 func TestInstructionsExplainChoices(t *testing.T) {
