@@ -132,11 +132,16 @@ func NewList(rows []Row) List {
 	return l
 }
 
+// AnyModel as the model of a row makes it hold for every model of its provider that has no row of its own.
+const AnyModel = "*"
+
 // At returns the row of the provider's model that holds at the time: the newest that does not begin after it.
 func (l List) At(provider, model string, at time.Time) (Row, bool) {
-	for _, r := range l.rows[modelName{provider, model}] {
-		if !r.From.After(at) {
-			return r, true
+	for _, name := range []string{model, AnyModel} {
+		for _, r := range l.rows[modelName{provider, name}] {
+			if !r.From.After(at) {
+				return r, true
+			}
 		}
 	}
 	return Row{}, false

@@ -112,6 +112,18 @@ func TestTheRowOfTheTimeHolds(t *testing.T) {
 	require.False(t, ok)
 }
 
+func TestARowForEveryModelHoldsWhereThereIsNoOther(t *testing.T) {
+	t.Parallel()
+	l := price.NewList([]price.Row{{ID: 1, Provider: "p", Model: price.AnyModel}, {ID: 2, Provider: "p", Model: "m"}})
+	for model, want := range map[string]int64{"m": 2, "other": 1} {
+		got, ok := l.At("p", model, time.Unix(0, 0))
+		require.True(t, ok)
+		require.Equal(t, want, got.ID)
+	}
+	_, ok := l.At("q", "m", time.Unix(0, 0))
+	require.False(t, ok)
+}
+
 func TestEstimates(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, int64(0), price.UsualTokens(0))

@@ -1,0 +1,111 @@
+// Package catalog knows which models there are: the providers and how to reach them, the routes and their targets, the
+// limits that targets share, and what everything costs. It reads them from the models file, or from the environment when
+// there is none. A Catalog never changes; reading another file makes another Catalog.
+package catalog
+
+import (
+	"slices"
+
+	"pawl.internal/services/internal/config"
+	"pawl.internal/services/llmgateway/price"
+	"pawl.internal/services/llmgateway/provider"
+)
+
+// Kind is the format that a provider speaks.
+type Kind string
+
+// The kinds of providers.
+const (
+	// OpenAI is the chat completions format, whoever serves it.
+	OpenAI Kind = "openai"
+	// Simulated answers in this process, without a network and without a model.
+	Simulated Kind = "simulated"
+)
+
+// Condition says after which failure a target is tried that is not tried otherwise.
+type Condition string
+
+// The conditions.
+const (
+	// ContextTooLong: a target before it could not take so long a request.
+	ContextTooLong Condition = "context_too_long"
+	// Timeout: a target before it did not answer in time, so that the request's fate is unknown.
+	Timeout Condition = "timeout"
+)
+
+// Provider is a server of models, reached with one key.
+type Provider struct {
+	Name string
+	Kind Kind
+	// BaseURL is the address of the API; empty for a simulated one.
+	BaseURL string
+	// Key is the API key, and KeyID names where it came from. Both may be empty.
+	Key   config.Secret
+	KeyID string
+	// Group is the limit group that its requests count toward.
+	Group    string
+	Timeouts provider.Timeouts
+}
+
+// Group is a limit that one or several providers share, as the account does that they are charged to.
+type Group struct {
+	Name string
+	// Concurrency is how many requests may be in flight, over all replicas.
+	Concurrency int
+}
+
+// Target is one model of one provider.
+type Target struct {
+	Provider *Provider
+	Model    string
+	// MaxOutputTokens bounds answers for which the question sets no bound.
+	MaxOutputTokens int64
+	// Match holds the failures that lead here; empty for a target of the ordinary order.
+	Match []Condition
+}
+
+// Name is "provider/model".
+func (t Target) Name() string { return t.Provider.Name + "/" + t.Model }
+
+// MatchesOn reports whether the failure leads to this target.
+func (t Target) MatchesOn(c Condition) bool { return slices.Contains(t.Match, c) }
+
+// Catalog is everything that the models file says.
+type Catalog struct {
+	// Providers, in the order of the file.
+	Providers []*Provider
+	// Groups holds every group that a provider names, by name.
+	Groups map[string]Group
+	// Prices are the rows as they were read.
+	Prices []price.Row
+	// Warnings are for the log: what was read and has no effect yet.
+	Warnings []string
+
+	routes map[string][]Target
+}
+
+// Route returns the targets of a name in their order: a route's, or else the one target whose model has that name.
+func (c *Catalog) Route(name string) ([]Target, bool) {
+	if targets, ok := c.routes[name]; ok {
+		return targets, true
+	}
+	for _, route := range c.RouteNames() {
+		for _, t := range c.routes[route] {
+			if t.Model == name {
+				t.Match = nil // asked for by name, it is tried first
+				return []Target{t}, true
+			}
+		}
+	}
+	return nil, false
+}
+
+// RouteNames returns the names of the routes in alphabetical order.
+func (c *Catalog) RouteNames() []string {
+	names := make([]string, 0, len(c.routes))
+	for name := range c.routes {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

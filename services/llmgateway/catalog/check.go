@@ -1,0 +1,83 @@
+package catalog
+
+import (
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"pawl.internal/services/internal/suggest"
+	"pawl.internal/services/llmgateway/price"
+)
+
+// check joins what was read apart: every name must lead somewhere, and every target must have a price that holds at now.
+func (f *file) check(now time.Time) {
+	byName := map[string]*Provider{}
+	for _, p := range f.catalog.Providers {
+		byName[p.Name] = p
+		if _, ok := f.catalog.Groups[p.Group]; !ok {
+			f.catalog.Groups[p.Group] = Group{Name: p.Group, Concurrency: defaultConcurrency}
+		}
+	}
+	for _, p := range f.prices {
+		f.known(p, byName)
+	}
+	f.checkLimits()
+	prices := price.NewList(f.catalog.Prices)
+	for _, t := range f.targets {
+		if !f.known(t, byName) {
+			continue
+		}
+		if _, priced := prices.At(t.provider, t.model, now); !priced {
+			f.complain(t.node, t.path, "no price of %s/%s holds today: add one to prices, or one with free: true", t.provider, t.model)
+		}
+		t.target.Provider = byName[t.provider]
+		f.catalog.routes[t.route] = append(f.catalog.routes[t.route], t.target)
+	}
+	f.checkRoutes()
+}
+
+// known reports whether the provider that stands there exists, and complains if not.
+func (f *file) known(at place, providers map[string]*Provider) bool {
+	if _, ok := providers[at.provider]; ok || at.provider == "" {
+		return ok
+	}
+	f.complain(at.node, at.path, "there is no provider %q%s", at.provider, suggest.DidYouMean(at.provider, maps.Keys(providers)))
+	return false
+}
+
+// checkLimits complains about limits that nobody counts toward: most likely a name is misspelt.
+func (f *file) checkLimits() {
+	for _, limit := range f.limits {
+		used := slices.ContainsFunc(f.catalog.Providers, func(p *Provider) bool { return p.Group == limit.provider })
+		if !used {
+			f.complain(limit.node, limit.path, "no provider has the limit group %q%s", limit.provider,
+				suggest.DidYouMean(limit.provider, groupsOf(f.catalog.Providers)))
+		}
+	}
+}
+
+func groupsOf(providers []*Provider) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, p := range providers {
+			if !yield(p.Group) {
+				return
+			}
+		}
+	}
+}
+
+// checkRoutes complains about routes none of whose targets would ever be tried first.
+func (f *file) checkRoutes() {
+	for name, targets := range f.catalog.routes {
+		if slices.ContainsFunc(targets, func(t Target) bool { return len(t.Match) == 0 }) {
+			continue
+		}
+		for _, t := range f.targets {
+			if t.route == name {
+				f.complain(t.node, t.path, "every target of the route %q has a match: one must be tried first", name)
+				break
+			}
+		}
+	}
+}
