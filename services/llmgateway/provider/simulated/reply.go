@@ -21,9 +21,6 @@ type apiError struct {
 	Code    any    `json:"code"` // a string, or null
 }
 
-// Error implements error.
-func (e *apiError) Error() string { return e.Message }
-
 // invalid returns an error of the caller.
 func invalid(param, message string) *apiError {
 	return &apiError{status: http.StatusBadRequest, Type: "invalid_request_error", Param: param, Message: message}

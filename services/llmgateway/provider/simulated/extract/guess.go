@@ -10,7 +10,7 @@ import (
 // Values of a form in running text.
 var (
 	emails    = regexp.MustCompile(`[\w.+-]+@[\w-]+(?:\.[\w-]+)+`)
-	addresses = regexp.MustCompile(`https?://[^\s<>"')\]]+`)
+	addresses = regexp.MustCompile(`https?://[^\s<>"')\]]*[^\s<>"')\].,;:!?]`)
 	uuids     = regexp.MustCompile(`(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
 	instants  = regexp.MustCompile(`\b\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2})`)
 	phones    = regexp.MustCompile(`\+?\d[\d ()-]{8,18}\d`)

@@ -81,6 +81,17 @@ func TestMerge(t *testing.T) {
 	}, answer(t, prompt, schema))
 }
 
+func TestNoParticularSchema(t *testing.T) {
+	require.Equal(t, "Short.", answer(t, extract.Prompt{Text: "Short."}, `{}`))
+	require.Equal(t, "Short.", answer(t, extract.Prompt{Text: "Short."}, `true`))
+}
+
+func TestListsInsideJSON(t *testing.T) {
+	prompt := extract.Prompt{Text: `{"tags":["late","card"],"more":["a note"]} and {"tags":["card","refund"]}`}
+	require.Equal(t, map[string]any{"tags": []any{"late", "card", "refund"}},
+		answer(t, prompt, `{"type":"object","properties":{"tags":{"type":"array","items":{"type":"string"}}}}`))
+}
+
 func TestDocumentInsideJSON(t *testing.T) {
 	prompt := extract.Prompt{Text: `{"text":"1.1. The total price is EUR 75.","title":"1. PRICE"}`}
 	fields, ok := answer(t, prompt, nullableFields).(map[string]any)
@@ -102,7 +113,8 @@ func TestSections(t *testing.T) {
 
 func TestUnknownProperties(t *testing.T) {
 	const letter = "Order id: 17-A\nClient: Anna\nHello, my card was charged twice, please refund it. I am not urgent about it.\n" +
-		"Write to anna@example.com.\n- first point\n- second point\nAge 42\nDelivery date: 4 May 2026"
+		"Write to anna@example.com.\n- first point\n- second point\nAge 42\nDelivery date: 4 May 2026\n" +
+		"Call +7 999 123-45-67 or see https://example.com/x, ticket 0191d2b0-0000-7000-8000-00000000abcd, seen 2026-05-04T10:00:00Z"
 	for _, c := range []struct {
 		name, schema string
 		want         any
@@ -125,6 +137,17 @@ func TestUnknownProperties(t *testing.T) {
 		{"language", `{"type":"string"}`, "en"},
 		{"confidence", `{"type":"integer","minimum":0,"maximum":100}`, 95.0},
 		{"version", `{"const":3}`, 3.0},
+		{"contact_phone", `{"type":"string"}`, "+7 999 123-45-67"},
+		{"contact_email", `{"type":"string"}`, "anna@example.com"},
+		{"site_url", `{"type":"string"}`, "https://example.com/x"},
+		{"ticket", `{"type":"string","format":"uuid"}`, "0191d2b0-0000-7000-8000-00000000abcd"},
+		{"seen_at", `{"type":"string","format":"date-time"}`, "2026-05-04T10:00:00Z"},
+		{"nothing", `{"type":"null"}`, nil},
+		{
+			"place", `{"allOf":[{"properties":{"age":{"type":"integer"}}},{"properties":{"client":{"type":"string"}}}]}`,
+			map[string]any{"age": 42.0, "client": "Anna"},
+		},
+		{"ages", `{"items":{"type":"integer"},"minItems":1}`, []any{0.0}},
 		{"delivery_date", `{"type":["string","null"],"format":"date"}`, "2026-05-04"},
 		{"birth_date", `{"type":["string","null"],"format":"date"}`, nil},
 		{"birth_date", `{"type":"string","format":"date"}`, "2026-05-04"},
