@@ -5,6 +5,7 @@ package catalog
 
 import (
 	"slices"
+	"strings"
 
 	"pawl.internal/services/internal/config"
 	"pawl.internal/services/llmgateway/price"
@@ -84,15 +85,18 @@ type Catalog struct {
 	routes map[string][]Target
 }
 
-// Route returns the targets of a name in their order: a route's, or else the one target whose model has that name.
+// Route returns the targets of a name in their order: a route's, or else the one target whose model has that name. The name
+// of a simulated model may go on with "?" and the faults that it is to have.
 func (c *Catalog) Route(name string) ([]Target, bool) {
 	if targets, ok := c.routes[name]; ok {
 		return targets, true
 	}
+	model, _, _ := strings.Cut(name, "?")
 	for _, route := range c.RouteNames() {
 		for _, t := range c.routes[route] {
-			if t.Model == name {
-				t.Match = nil // asked for by name, it is tried first
+			if t.Model == name || t.Model == model && t.Provider.Kind == Simulated {
+				// Asked for by name, it is tried first.
+				t.Model, t.Match = name, nil
 				return []Target{t}, true
 			}
 		}

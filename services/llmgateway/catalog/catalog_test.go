@@ -109,8 +109,13 @@ func TestAModelMayBeNamedInsteadOfARoute(t *testing.T) {
 	require.True(t, ok)
 	require.Len(t, targets, 1)
 	require.Empty(t, targets[0].Match)
-	_, ok = c.Route("large-2")
-	require.False(t, ok)
+	for _, unknown := range []string{"large-2", "large-1?503", "any-other?503"} {
+		_, ok = c.Route(unknown)
+		require.False(t, ok, unknown)
+	}
+	targets, ok = c.Route("any?503*1")
+	require.True(t, ok, "simulated models take faults in their names")
+	require.Equal(t, "sim/any?503*1", targets[0].Name())
 }
 
 func TestKeysMayStandInFiles(t *testing.T) {
