@@ -21,9 +21,13 @@ type apiError struct {
 	Code    any    `json:"code"` // a string, or null
 }
 
-// invalid returns an error of the caller.
+// invalid returns an error of the caller; param is the member that is wrong, "" if it is none in particular.
 func invalid(param, message string) *apiError {
-	return &apiError{status: http.StatusBadRequest, Type: "invalid_request_error", Param: param, Message: message}
+	e := &apiError{status: http.StatusBadRequest, Type: "invalid_request_error", Message: message}
+	if param != "" {
+		e.Param = param
+	}
+	return e
 }
 
 func (e *apiError) write(w http.ResponseWriter) {
