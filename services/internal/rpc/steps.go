@@ -35,8 +35,9 @@ func requestID(source *ids.Source) step {
 		if id == "" {
 			id = source.V4().String()
 		}
-		// Headers that cannot be sent any more are no reason to refuse the call.
-		_ = grpc.SetHeader(ctx, metadata.Pairs(requestIDHeader, id))
+		// Not as a header: a failure that comes with headers counts as begun, and clients would not repeat the call. An
+		// error here says that there is no transport, which is no reason to refuse.
+		_ = grpc.SetTrailer(ctx, metadata.Pairs(requestIDHeader, id))
 		return next(WithRequestID(ctx, id))
 	}
 }
