@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -80,7 +81,7 @@ func (b *bench) work(t testing.TB, worker machine.ID, entries []store.Entry) {
 	for i, entry := range entries {
 		fence := b.draw()
 		holds[i] = held{Ref: entry.Ref, fence: fence, worker: worker}
-		claims[i] = &store.Event{Ref: entry.Ref, Claim: true, Make: func(r machine.Ref) machine.Event {
+		claims[i] = &store.Event{Ref: entry.Ref, Claim: true, Make: func(r machine.Ref, _ time.Time) machine.Event {
 			return machine.Claimed{Ref: r, Fence: fence, Worker: worker}
 		}}
 	}

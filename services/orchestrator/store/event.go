@@ -31,9 +31,9 @@ func OfRun(id uuid.UUID) Ref { return Ref{RunID: id, Shard: Whole} }
 // Event is something that happened to a run or to one of its steps, and, after Submit, what came of it. It is used once.
 type Event struct {
 	Ref
-	// Make returns the machine's event for the step that Ref names; for events of a run the step is machine.AllSteps. Nil
-	// for events that only bring Spend.
-	Make func(machine.Ref) machine.Event
+	// Make returns the machine's event for the step that Ref names, at the time of the group, which is PostgreSQL's. For
+	// events of a run the step is machine.AllSteps. Nil for events that only bring Spend.
+	Make func(ref machine.Ref, now time.Time) machine.Event
 	// Tenant, if set, must be the run's: another tenant's run does not exist for it.
 	Tenant string
 	// Claim marks claims: their groups commit asynchronously, since a lost claim only means claiming again.
@@ -141,3 +141,9 @@ func (e *Event) weight() int {
 
 // reset forgets what an earlier, failed commit has left.
 func (e *Event) reset() { e.Answer, e.Grant, e.refused = "", nil, nil }
+
+// AnyGeneration returns the ref without its generation: the key of the step's row.
+func (r Ref) AnyGeneration() Ref {
+	r.Generation = 0
+	return r
+}

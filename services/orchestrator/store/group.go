@@ -125,7 +125,7 @@ func (g *group) apply(e *Event) {
 		before = r.summary()
 	}
 	g.before, _ = r.rows.Get(ref.Key)
-	ev := e.Make(ref)
+	ev := e.Make(ref, g.now)
 	claimed, isClaim := ev.(machine.Claimed)
 	if isClaim && g.oversize[e] {
 		ev = g.inputTooLarge(r, claimed)

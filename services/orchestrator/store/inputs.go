@@ -113,7 +113,7 @@ func measure(ctx context.Context, q *db.Queries, wanted []Wanted) ([]int64, erro
 }
 
 // Give reads the documents that the steps are given.
-func (s *Store) Give(ctx context.Context, wanted []Wanted, pipelines []*Pipeline) ([]Given, error) {
+func (s *Store) Give(ctx context.Context, wanted []Wanted) ([]Given, error) {
 	given := make([]Given, len(wanted))
 	query := documentQuery(wanted)
 	if len(query.InputRuns)+len(query.OutputRuns)+len(query.ItemRuns) == 0 {
@@ -128,7 +128,7 @@ func (s *Store) Give(ctx context.Context, wanted []Wanted, pipelines []*Pipeline
 		return nil, err
 	}
 	for i := range wanted {
-		given[i] = documents.give(&wanted[i], pipelines[i])
+		given[i] = documents.give(&wanted[i])
 	}
 	return given, nil
 }
@@ -168,14 +168,14 @@ func (s *Store) assemble(rows []db.ReadDocumentsRow) (*documents, error) {
 	return d, nil
 }
 
-func (d *documents) give(w *Wanted, p *Pipeline) Given {
+func (d *documents) give(w *Wanted) Given {
 	given := Given{Outputs: make(map[string][]byte, len(w.Inputs.Steps))}
 	for _, k := range w.keys() {
 		switch k.kind {
 		case inputKind:
 			given.Input = d.whole[k].text
 		case outputKind:
-			given.Outputs[k.step] = d.output(k, p)
+			given.Outputs[k.step] = d.output(k)
 		case itemKind:
 			given.Item = d.whole[k].text
 		}
@@ -183,13 +183,13 @@ func (d *documents) give(w *Wanted, p *Pipeline) Given {
 	return given
 }
 
-// output is the output of a step: null if it has none, since it was skipped, or failed and the run went on.
-func (d *documents) output(k documentKey, p *Pipeline) []byte {
-	own := d.whole[k]
-	switch step, known := p.Interactive.Index(k.step); {
+// output is the output of a step: null if it has none, since it was skipped, or failed and the run went on. A fan-out's own
+// row has none either: it stands for those of its shards.
+func (d *documents) output(k documentKey) []byte {
+	switch own := d.whole[k]; {
 	case own.status != machine.StepDone:
 		return []byte("null")
-	case known && p.Interactive.Steps[step].FanOut:
+	case own.text == nil:
 		return array(d.shards[k])
 	default:
 		return own.text

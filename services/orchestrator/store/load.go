@@ -128,7 +128,7 @@ func (g *group) wants(events []*Event) *wanted {
 	for _, e := range events {
 		if e.refused == nil && e.Make != nil {
 			r := g.runs[e.RunID]
-			w.add(r, machine.Wants(r.plan, &r.head, e.Make(r.ref(e.Ref))))
+			w.add(r, machine.Wants(r.plan, &r.head, e.Make(r.ref(e.Ref), g.now)))
 		}
 	}
 	return w

@@ -243,7 +243,7 @@ func (b *bench) draw() machine.ID { return machine.ID(b.ids.V4()) }
 
 // claim submits a claim under the fence.
 func (b *bench) claim(ref store.Ref, fence, worker machine.ID) (*store.Event, error) {
-	e := &store.Event{Ref: ref, Claim: true, Make: func(r machine.Ref) machine.Event {
+	e := &store.Event{Ref: ref, Claim: true, Make: func(r machine.Ref, _ time.Time) machine.Event {
 		return machine.Claimed{Ref: r, Fence: fence, Worker: worker}
 	}}
 	return e, b.store.Submit(b.t.Context(), e)[0]
@@ -269,7 +269,7 @@ func (b *bench) succeed(h held, output string) *store.Event {
 	return &store.Event{
 		Ref:    h.Ref,
 		Report: &store.Report{Worker: uuid.UUID(h.worker), Output: b.document(output)},
-		Make: func(r machine.Ref) machine.Event {
+		Make: func(r machine.Ref, _ time.Time) machine.Event {
 			return machine.Succeeded{Attempt: machine.Attempt{Claim: h.claim(r)}}
 		},
 	}

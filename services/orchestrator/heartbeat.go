@@ -1,0 +1,142 @@
+package orchestrator
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	systemv1 "pawl.internal/gen/pawl/system/v1"
+	pawlv1 "pawl.internal/gen/pawl/v1"
+	"pawl.internal/services/orchestrator/machine"
+	"pawl.internal/services/orchestrator/store"
+)
+
+// dueSoon is how many leases before its hard timeout a step that has waited for permits gets the wait added: before, the
+// row need not know of it.
+const dueSoon = 2
+
+// Heartbeat renews a runner's lease and says which of the steps it lists it must let go of.
+func (s *Service) Heartbeat(ctx context.Context, req *systemv1.HeartbeatRequest) (*systemv1.HeartbeatResponse, error) {
+	runner := idOf(req.GetRunnerId())
+	began := s.clock.Now()
+	beat := &store.Beat{Runner: runner, Description: plain(req.GetDescription())}
+	for _, lane := range req.GetLanes() {
+		if lane.GetClass() == pawlv1.RunClass_RUN_CLASS_BATCH {
+			beat.BatchSlots = int(lane.GetSlots())
+		} else {
+			beat.InteractiveSlots = int(lane.GetSlots())
+		}
+	}
+	if err := s.store.Beat(ctx, beat); err != nil {
+		return nil, err
+	}
+	s.runners.confirm(runner, began.Add(s.config.Lease))
+	stops, err := s.settleHolds(ctx, machine.ID(runner), req.GetHolds())
+	if err != nil {
+		return nil, err
+	}
+	return &systemv1.HeartbeatResponse{Lease: durationpb.New(s.config.Lease), Stops: stops}, nil
+}
+
+// settleHolds compares what a runner lists with what is stored. Only what differs becomes an event: a claim that was lost
+// or taken away for want of a lease is given back to its runner where that is still possible, else the runner is told why
+// it must stop.
+func (s *Service) settleHolds(ctx context.Context, runner machine.ID, holds []*systemv1.Hold) ([]*systemv1.Stop, error) {
+	if len(holds) == 0 {
+		return nil, nil
+	}
+	refs := make([]store.Ref, len(holds))
+	for i, h := range holds {
+		refs[i] = refOf(h.GetStep())
+	}
+	stored, err := s.store.Holdings(ctx, refs)
+	if err != nil {
+		return nil, err
+	}
+	var events []*store.Event
+	var differing []*systemv1.Hold
+	for i, h := range holds {
+		if row, live := stored[refs[i].AnyGeneration()]; !live || s.differs(h, refs[i], row) {
+			events, differing = append(events, readoption(h, refs[i], runner)), append(differing, h)
+		}
+	}
+	errs := s.store.Submit(ctx, events...)
+	if err := away(errs); err != nil {
+		return nil, err
+	}
+	var stops []*systemv1.Stop
+	for i, e := range events {
+		if reason := s.stopReason(ctx, e, errs[i]); reason != systemv1.StopReason_STOP_REASON_UNSPECIFIED {
+			s.metrics.stopped(reason)
+			stops = append(stops, &systemv1.Stop{Step: differing[i].GetStep(), Fence: differing[i].GetFence(), Reason: reason})
+		}
+	}
+	return stops, nil
+}
+
+// differs reports whether the row must learn something from the hold, or the runner from the row.
+func (s *Service) differs(h *systemv1.Hold, ref store.Ref, row store.Holding) bool {
+	if row.Status != machine.StepRunning || row.Fence != fenceOf(h.GetFence()) || row.Generation != ref.Generation {
+		return true
+	}
+	return h.GetPermitWait().AsDuration() > 0 && row.DueIn < dueSoon*s.config.Lease
+}
+
+func readoption(h *systemv1.Hold, ref store.Ref, runner machine.ID) *store.Event {
+	return &store.Event{Ref: ref, Make: func(r machine.Ref, _ time.Time) machine.Event {
+		return machine.Readopted{Claim: claimOf(h, r, runner), PermitWait: h.GetPermitWait().AsDuration()}
+	}}
+}
+
+func claimOf(h *systemv1.Hold, ref machine.Ref, runner machine.ID) machine.Claim {
+	return machine.Claim{Ref: ref, Fence: fenceOf(h.GetFence()), ClaimNo: int(h.GetClaimNo()), Worker: runner}
+}
+
+// stopReason is why the runner must let go of a step; unspecified if it keeps it.
+func (s *Service) stopReason(ctx context.Context, e *store.Event, err error) systemv1.StopReason {
+	if err != nil { // the run is gone, or cannot be read by this build: nothing that the runner does would be stored
+		s.log.WarnContext(ctx, "held step is stopped", "run_id", e.RunID, "step", e.Step, "error", err)
+		return systemv1.StopReason_STOP_REASON_CANCELLED
+	}
+	switch e.Answer {
+	case machine.StopCancelled:
+		return systemv1.StopReason_STOP_REASON_CANCELLED
+	case machine.StopFenced:
+		return systemv1.StopReason_STOP_REASON_FENCED
+	case machine.StopDeadline:
+		return systemv1.StopReason_STOP_REASON_DEADLINE
+	case machine.StopHardTimeout:
+		return systemv1.StopReason_STOP_REASON_HARD_TIMEOUT
+	case machine.Applied, machine.Already, machine.Granted, machine.Gone, machine.Held:
+	}
+	return systemv1.StopReason_STOP_REASON_UNSPECIFIED
+}
+
+// ReleaseSteps takes steps back that their runner has not executed, and, when it leaves, its lease.
+func (s *Service) ReleaseSteps(ctx context.Context, req *systemv1.ReleaseStepsRequest) (*systemv1.ReleaseStepsResponse, error) {
+	runner := idOf(req.GetRunnerId())
+	events := make([]*store.Event, len(req.GetHolds()))
+	for i, h := range req.GetHolds() {
+		events[i] = &store.Event{Ref: refOf(h.GetStep()), Make: func(r machine.Ref, _ time.Time) machine.Event {
+			return machine.Released{Claim: claimOf(h, r, machine.ID(runner))}
+		}}
+	}
+	errs := s.store.Submit(ctx, events...)
+	if err := away(errs); err != nil {
+		return nil, err
+	}
+	if req.GetLeaving() {
+		s.runners.forget(runner)
+		if err := s.store.RemoveRunner(ctx, runner); err != nil {
+			return nil, err
+		}
+	}
+	var released int32
+	for i, e := range events {
+		if errs[i] == nil && e.Answer == machine.Applied {
+			released++
+		}
+	}
+	return &systemv1.ReleaseStepsResponse{Released: released}, nil
+}

@@ -1,0 +1,68 @@
+// Package orchestrator owns the state machine of runs and steps: it creates runs, hands steps to runners, takes their
+// outcomes, and decides what happens next. The truth is in PostgreSQL (package store); streams carry ids only.
+//
+// It evaluates no expression of a user's, and calls no model and no other system. Any number of replicas may run; they share
+// nothing but the stores. Calls are answered when what they did is on disk, claims excepted: losing one only means
+// claiming again.
+package orchestrator
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+
+	systemv1 "pawl.internal/gen/pawl/system/v1"
+	"pawl.internal/services/internal/clock"
+	"pawl.internal/services/internal/ids"
+	"pawl.internal/services/orchestrator/store"
+)
+
+// partitionEvery is how often it is looked whether the days ahead have their partitions.
+const partitionEvery = time.Hour
+
+// Service is one replica of the orchestrator.
+type Service struct {
+	systemv1.UnimplementedOrchestratorServiceServer
+
+	config    Config
+	clock     clock.Clock
+	ids       *ids.Source
+	log       *slog.Logger
+	metrics   *metrics
+	store     *store.Store
+	publisher *publisher
+	runners   *runners
+	ping      func(context.Context) error
+}
+
+// Register adds the service's methods to a server.
+func (s *Service) Register(r grpc.ServiceRegistrar) { systemv1.RegisterOrchestratorServiceServer(r, s) }
+
+// Run commits what calls submit, and keeps the system going, until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	publishing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	group.Go(func() error {
+		defer stop() // what the last groups have to tell is still published
+		return s.store.Run(ctx)
+	})
+	group.Go(func() error { return s.publisher.run(publishing) })
+	group.Go(func() error { return clock.Every(ctx, s.clock, partitionEvery, s.makePartitions) })
+	return group.Wait()
+}
+
+// makePartitions logs what goes wrong and leaves it to the next time: rows of a day without partitions have a place too.
+func (s *Service) makePartitions(ctx context.Context) {
+	if err := s.store.MakePartitions(ctx, s.clock.Now()); err != nil {
+		s.log.WarnContext(ctx, "partitions of the days ahead are not complete", "error", err)
+	}
+}
+
+// Ready reports whether PostgreSQL answers. Redis being away keeps nobody from submitting.
+func (s *Service) Ready(ctx context.Context) error { return s.ping(ctx) }
+
+// Drain has nothing to hand back: calls are answered until the server stops, and a step in work is its runner's.
+func (s *Service) Drain(context.Context) {}

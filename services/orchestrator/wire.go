@@ -1,0 +1,90 @@
+package orchestrator
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"pawl.internal/services/internal/boot"
+	"pawl.internal/services/internal/pg"
+	"pawl.internal/services/internal/redisconn"
+	"pawl.internal/services/orchestrator/store"
+)
+
+// Name is what other services dial.
+const Name = "orchestrator"
+
+// closeTime bounds the closing of connections.
+const closeTime = 5 * time.Second
+
+// Build opens what the orchestrator needs.
+func Build(ctx context.Context, p *boot.Process, cfg Config) (*Service, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Service{
+		config: cfg, clock: p.Clock, ids: p.IDs, log: p.Log, metrics: newMetrics(p.Metrics), runners: newRunners(p.Clock),
+	}
+	if err := s.openPublisher(ctx, p); err != nil {
+		return nil, err
+	}
+	if err := s.openStore(ctx, p); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Service) openPublisher(ctx context.Context, p *boot.Process) error {
+	client, err := redisconn.Open(ctx, s.config.Redis)
+	if err != nil {
+		return err
+	}
+	p.OnStop("orchestrator redis", closeTime, func(context.Context) error { return client.Close() })
+	p.Check("redis", func(ctx context.Context) error { return client.Ping(ctx).Err() })
+	s.publisher = newPublisher(client, s.config.Redis.Prefix, s.clock, s.log, s.metrics)
+	return nil
+}
+
+func (s *Service) openStore(ctx context.Context, p *boot.Process) error {
+	pool, err := openPool(ctx, p, s.config.Database, Name)
+	if err != nil {
+		return err
+	}
+	small := s.config.Database
+	small.MaxConns = s.config.ControlConns
+	control, err := openPool(ctx, p, small, Name+"-control")
+	if err != nil {
+		return err
+	}
+	if err := pg.CheckVersion(ctx, pool, store.Schema()); err != nil {
+		return err
+	}
+	codec, err := store.NewCodec()
+	if err != nil {
+		return err
+	}
+	compile, err := newCompile()
+	if err != nil {
+		return err
+	}
+	s.store = store.New(store.Deps{
+		Pool: pool, Control: control, Clock: s.clock, IDs: s.ids, Compile: compile, Codec: codec,
+		Window: store.NewWindow(), Publish: s.publisher.add, Random: store.NewRandom(rand.Uint64()), //nolint:gosec // jitter
+	}, store.Config{Lanes: s.config.CommitLanes, Lease: s.config.Lease})
+	s.ping = control.Ping
+	p.Check("postgres", s.ping)
+	return nil
+}
+
+// openPool opens a pool whose name shows in the database, closed when the process has stopped.
+func openPool(ctx context.Context, p *boot.Process, cfg pg.Config, name string) (*pgxpool.Pool, error) {
+	cfg.Settings = store.Settings()
+	pool, err := pg.Open(ctx, cfg, "pawl-"+name)
+	if err != nil {
+		return nil, err
+	}
+	p.OnStop(name+" database", closeTime, func(context.Context) error { pool.Close(); return nil })
+	return pool, nil
+}
