@@ -2,9 +2,15 @@ module pawl.internal/services
 
 go 1.26.0
 
-require pawl.internal/gen v0.0.0
+require (
+	pawl.internal/gen v0.0.0
+	pawl.internal/sdk v0.0.0
+)
 
-replace pawl.internal/gen => ../gen
+replace (
+	pawl.internal/gen => ../gen
+	pawl.internal/sdk => ../sdk
+)
 
 require (
 	buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go v1.36.12-20260825204119-511051f7f437.2 // indirect

@@ -1,0 +1,80 @@
+package dev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+
+	"pawl.internal/services/internal/clock"
+)
+
+const (
+	// stopGrace is how long a child may take to end after SIGTERM.
+	stopGrace = 30 * time.Second
+	// The wait before a child is started anew doubles from restartFirst to restartMost, and starts over after a child has
+	// lived for restartMost.
+	restartFirst = 200 * time.Millisecond
+	restartMost  = 5 * time.Second
+)
+
+// child keeps one service running as a process of its own: whenever it ends, it is started anew.
+type child struct {
+	service string
+	args    []string
+	env     []string
+	output  io.Writer
+	clock   clock.Clock
+	// started is told the process id of every start, and how many there were before.
+	started func(pid, restarts int) error
+}
+
+// run keeps the child alive until ctx ends, then stops it and returns.
+func (c *child) run(ctx context.Context) error {
+	// The kernel ends the child when the thread that started it ends, so the thread is kept.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	wait := restartFirst
+	for restarts := 0; ; restarts++ {
+		began := c.clock.Now()
+		err := c.once(ctx, restarts)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if c.clock.Now().Sub(began) > restartMost {
+			wait = restartFirst
+		}
+		fmt.Fprintf(c.output, "%s ended (%v); starting it anew in %s\n", c.service, err, wait)
+		if c.clock.Sleep(ctx, wait) != nil {
+			return nil
+		}
+		wait = min(2*wait, restartMost)
+	}
+}
+
+// once starts the child and waits for its end.
+func (c *child) once(ctx context.Context, restarts int) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, self, c.args...)
+	cmd.Env = append(os.Environ(), c.env...)
+	cmd.Stdout, cmd.Stderr = c.output, c.output
+	// A Ctrl-C at the terminal goes to a process group; the child is stopped by us, in order, and not by that.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = stopGrace
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", c.service, err)
+	}
+	if err := c.started(cmd.Process.Pid, restarts); err != nil {
+		return errors.Join(err, cmd.Process.Kill(), cmd.Wait())
+	}
+	return cmd.Wait()
+}

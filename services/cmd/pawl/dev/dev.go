@@ -1,0 +1,166 @@
+// Package dev runs the whole system on one machine, for development, demonstrations and tests: the stores it needs, the
+// schemas, a tenant with an API key, the pipelines that ship, and every service, in one process or each in its own.
+package dev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sync/errgroup"
+
+	"pawl.internal/services/cmd/pawl/serve"
+	"pawl.internal/services/internal/config"
+	"pawl.internal/services/internal/localstore"
+	"pawl.internal/services/internal/pg"
+	"pawl.internal/services/internal/telemetry"
+)
+
+// Config says what is run, and where.
+type Config struct {
+	Serve serve.Config `embed:""`
+
+	DataDir  string `help:"Folder of the stores' data; it survives restarts." default:".pawl" type:"path"`
+	PortBase int    `help:"First of the ports, when the standard ones are taken; 0 for the standard ones."`
+	Separate bool   `help:"Run each service as a process of its own, and start it anew when it ends."`
+}
+
+// system is a running system.
+type system struct {
+	cfg    Config
+	ports  ports
+	log    *slog.Logger
+	output io.Writer // for what the processes of --separate print
+
+	record  recorder
+	closers []func() error // of the stores, in the order in which they were started
+}
+
+// Run runs the system until ctx ends. Once the system answers, ready is called with how it is reached.
+func Run(ctx context.Context, cfg Config, output io.Writer, ready func(Record)) (err error) {
+	s := &system{
+		cfg: cfg, ports: portsFrom(cfg.PortBase), log: telemetry.NewLogger(output, cfg.Serve.Log), output: output,
+	}
+	if err := s.takeFolder(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	if err := s.prepare(ctx); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.serve(ctx) })
+	group.Go(func() error {
+		record, err := s.open(ctx)
+		if err != nil {
+			return quiet(ctx, err)
+		}
+		ready(record)
+		return nil
+	})
+	return group.Wait()
+}
+
+// quiet drops an error that only says that the system was told to stop.
+func quiet(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// takeFolder makes the data folder and refuses one on which a system runs already.
+func (s *system) takeFolder() error {
+	folder, err := filepath.Abs(s.cfg.DataDir)
+	if err != nil {
+		return fmt.Errorf("data folder: %w", err)
+	}
+	s.cfg.DataDir = folder
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return fmt.Errorf("data folder: %w", err)
+	}
+	running, err := ReadRecord(folder)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if running != nil && syscall.Kill(running.PID, 0) == nil && running.PID != os.Getpid() {
+		return fmt.Errorf("a system (process %d) already runs on %s, at %s: stop it, or choose another --data-dir",
+			running.PID, folder, running.REST)
+	}
+	return s.checkPorts()
+}
+
+// checkPorts fails early, and with the way out, where a port is taken.
+func (s *system) checkPorts() error {
+	for _, port := range []int{s.ports.REST, s.ports.GRPC, s.ports.Admin, s.ports.Orchestrator, s.ports.LLMGateway} {
+		probe, err := net.Listen("tcp", loopback(port))
+		if err != nil {
+			return fmt.Errorf("port %d is taken: choose others with --port-base, such as --port-base 18080 (%w)", port, err)
+		}
+		_ = probe.Close()
+	}
+	return nil
+}
+
+// prepare starts the stores that are not given, and makes schemas, tenant and key.
+func (s *system) prepare(ctx context.Context) error {
+	if err := s.startStores(ctx); err != nil {
+		return err
+	}
+	database := s.cfg.Serve.Database.URL.Reveal()
+	if err := pg.Migrate(ctx, database, serve.Schemas()...); err != nil {
+		return err
+	}
+	key, err := s.ensureKey(ctx)
+	if err != nil {
+		return err
+	}
+	return s.record.update(func(r *Record) {
+		*r = Record{
+			REST: "http://" + loopback(s.ports.REST), GRPC: loopback(s.ports.GRPC),
+			Admin: "http://" + loopback(s.ports.Admin), APIKey: key,
+			DatabaseURL: database, RedisURL: s.cfg.Serve.Redis.URL.Reveal(),
+			DataDir: s.cfg.DataDir, PID: os.Getpid(), Services: map[string]ServiceRecord{},
+		}
+	})
+}
+
+func (s *system) startStores(ctx context.Context) error {
+	if s.cfg.Serve.Database.URL.IsZero() {
+		server, err := localstore.StartPostgres(ctx, localstore.PostgresConfig{
+			Dir: filepath.Join(s.cfg.DataDir, "postgres"), Port: s.ports.Postgres,
+		})
+		if err != nil {
+			return fmt.Errorf("postgresql: %w", err)
+		}
+		s.closers = append(s.closers, server.Stop)
+		s.cfg.Serve.Database.URL = config.NewSecret(server.URL())
+	}
+	if s.cfg.Serve.Redis.URL.IsZero() {
+		server, err := localstore.StartRedis(ctx, localstore.RedisConfig{
+			Dir: filepath.Join(s.cfg.DataDir, "redis"), Port: s.ports.Redis,
+		}, s.log)
+		if err != nil {
+			return fmt.Errorf("redis: %w", err)
+		}
+		s.closers = append(s.closers, server.Stop)
+		s.cfg.Serve.Redis.URL = config.NewSecret(server.URL())
+	}
+	return nil
+}
+
+// close stops the stores, the last started first, and removes the record.
+func (s *system) close() error {
+	errs := []error{removeRecord(s.cfg.DataDir)}
+	for i := len(s.closers) - 1; i >= 0; i-- {
+		errs = append(errs, s.closers[i]())
+	}
+	return errors.Join(errs...)
+}

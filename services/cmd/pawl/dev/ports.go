@@ -1,0 +1,72 @@
+package dev
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+)
+
+// ports are the TCP ports of a system on one machine, all on loopback.
+type ports struct {
+	REST, GRPC, Admin, Console, OpenAI             int
+	Orchestrator, LLMGateway, Callback, StepRunner int
+	Postgres, Redis                                int
+	// OrchestratorAdmin and the others are those of processes of their own; a single process has Admin alone.
+	OrchestratorAdmin, LLMGatewayAdmin, StepRunnerAdmin int
+}
+
+// portCount is how many ports follow from a base.
+const portCount = 14
+
+// standardPorts are those that the documentation names.
+func standardPorts() ports {
+	return ports{
+		REST: 8080, GRPC: 9090, Admin: 8081, Console: 8088, OpenAI: 8082,
+		Orchestrator: 9091, LLMGateway: 9092, Callback: 9093, StepRunner: 9094,
+		Postgres: 9095, Redis: 9096,
+		OrchestratorAdmin: 9097, LLMGatewayAdmin: 9098, StepRunnerAdmin: 9099,
+	}
+}
+
+// portsFrom returns the ports that follow from a base; from 0, the standard ones.
+func portsFrom(base int) ports {
+	if base == 0 {
+		return standardPorts()
+	}
+	return ports{
+		REST: base, GRPC: base + 1, Admin: base + 2, Console: base + 3, OpenAI: base + 4,
+		Orchestrator: base + 5, LLMGateway: base + 6, Callback: base + 7, StepRunner: base + 8,
+		Postgres: base + 9, Redis: base + 10,
+		OrchestratorAdmin: base + 11, LLMGatewayAdmin: base + 12, StepRunnerAdmin: base + 13,
+	}
+}
+
+// FreePortBase finds a base from which all ports are free now. Nothing keeps them: what is started next should take them.
+func FreePortBase() (int, error) {
+	for range 100 {
+		probe, err := net.Listen("tcp", loopback(0))
+		if err != nil {
+			return 0, fmt.Errorf("find a free port: %w", err)
+		}
+		base := probe.Addr().(*net.TCPAddr).Port
+		_ = probe.Close()
+		if base+portCount < 65536 && allFree(base) {
+			return base, nil
+		}
+	}
+	return 0, fmt.Errorf("no %d free ports in a row were found: choose with --port-base", portCount)
+}
+
+func allFree(base int) bool {
+	for port := base; port < base+portCount; port++ {
+		probe, err := net.Listen("tcp", loopback(port))
+		if err != nil {
+			return false
+		}
+		_ = probe.Close()
+	}
+	return true
+}
+
+// loopback is the address of a port that only this machine reaches.
+func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

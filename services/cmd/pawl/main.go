@@ -1,0 +1,64 @@
+// Pawl is the whole system in one program: every service, the client's commands, and what development needs.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/alecthomas/kong"
+
+	"pawl.internal/services/cmd/pawl/client"
+	"pawl.internal/services/cmd/pawl/demo"
+	"pawl.internal/services/internal/boot"
+	"pawl.internal/services/internal/config"
+)
+
+// cli is the command line. What a command is told stands in its own struct.
+type cli struct {
+	Config kong.ConfigFlag `help:"YAML file that says the same as the flags, under the same names." placeholder:"FILE"`
+
+	Dev  devCmd   `cmd:"" group:"Try it" help:"Run the whole system on this machine, with stores of its own."`
+	Demo demo.Cmd `cmd:"" group:"Try it" help:"Run the whole system and extract the fields of ten contracts with it."`
+
+	Runs      client.Runs      `cmd:"" group:"Use it" help:"Submit runs, see how they fare, and watch, cancel or retry them."`
+	Documents client.Documents `cmd:"" group:"Use it" help:"Store documents and extract fields from them."`
+	Pipelines client.Pipelines `cmd:"" group:"Use it" help:"Check, store and list pipelines."`
+
+	Serve    serveCmd    `cmd:"" group:"Operate it" help:"Run services in this process: one, several, or all."`
+	Migrate  migrateCmd  `cmd:"" group:"Operate it" help:"Bring the database's schemas up to date."`
+	Simulate simulateCmd `cmd:"" name:"simulate-provider" group:"Operate it" help:"Run the simulated model provider as a server of its own."`
+	Version  versionCmd  `cmd:"" group:"Operate it" help:"Say which build this is."`
+}
+
+func main() { boot.Main(run) }
+
+// run carries out the command that the arguments name.
+func run(ctx context.Context) error {
+	var c cli
+	parser, err := kong.New(&c, append(config.Options(),
+		kong.Name("pawl"),
+		kong.Description("Durable LLM pipelines that never slip back."),
+		kong.UsageOnError(),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, Summary: true}),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(client.Streams{Out: os.Stdout, Err: os.Stderr}),
+	)...)
+	if err != nil {
+		return fmt.Errorf("command line: %w", err)
+	}
+	command, err := parser.Parse(os.Args[1:])
+	if err != nil {
+		return usageError{err}
+	}
+	return command.Run()
+}
+
+// usageError is a command line that cannot be carried out.
+type usageError struct{ error }
+
+// ExitCode says so to the shell.
+func (usageError) ExitCode() int { return client.ExitUsage }
+
+func (e usageError) Unwrap() error { return errors.Unwrap(e.error) }
