@@ -113,17 +113,7 @@ func (b *build) missing(step, from string) string {
 }
 
 // has says whether the source has a value.
-func (b *build) has(where path) bool {
-	n := b.doc.root
-	for _, part := range where {
-		next := n.find(path{part})
-		if next == n {
-			return false
-		}
-		n = next
-	}
-	return true
-}
+func (b *build) has(where path) bool { return b.doc.root.has(where) }
 
 // fail reports a problem with a value.
 func (b *build) fail(where path, format string, args ...any) {
@@ -136,16 +126,11 @@ func (b *build) schema(where path) *Schema {
 		return nil
 	}
 	n := b.doc.root.find(where)
-	schema, err := newSchema(n.appendJSON(nil))
-	if err != nil {
-		b.failSchema(n, where, err)
-		return nil
+	schema, errs := newSchema(n.appendJSON(nil))
+	for _, err := range errs {
+		b.fail(where.then(err.path(n)...), "%s", err.message)
 	}
 	return schema
-}
-
-func (b *build) failSchema(n *node, where path, err *schemaError) {
-	b.fail(where.then(err.path(n)...), "%s", err.message)
 }
 
 // template compiles a text; nil if there is none, or it has problems.

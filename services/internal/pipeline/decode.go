@@ -55,11 +55,17 @@ func parse(raw []byte, validator protovalidate.Validator, found *problems) *docu
 	return &document{source: in, root: shaped, spec: spec}
 }
 
+// read reads JSON as JSON, and all else as YAML. What begins as JSON and is neither is reported as bad JSON.
 func read(raw []byte, in source, found *problems) *node {
-	if bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) && json.Valid(raw) {
-		return readJSON(raw, in, found)
+	if !bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) {
+		return readYAML(raw, found)
 	}
-	return readYAML(raw, found)
+	if !json.Valid(raw) {
+		if root := readYAML(raw, newProblems("")); root != nil {
+			return readYAML(raw, found)
+		}
+	}
+	return readJSON(raw, in, found)
 }
 
 // shaper compares values with a message's schema: unknown fields and wrong types. It gives back what is right.
@@ -82,7 +88,7 @@ func (s shaper) message(n *node, schema protoreflect.MessageDescriptor, where pa
 	for _, f := range n.fields {
 		known := schema.Fields().ByName(protoreflect.Name(f.key))
 		if known == nil {
-			s.found.add(f.at, where.then(f.key), "unknown field%s", fieldHint(f.key, schema))
+			s.unknown(f, schema, where)
 			continue
 		}
 		if choice := known.ContainingOneof(); choice != nil && !choice.IsSynthetic() {
@@ -175,18 +181,23 @@ func (s shaper) want(n *node, wanted kind, where path) *node {
 	return nil
 }
 
-func fieldHint(key string, schema protoreflect.MessageDescriptor) string {
+// unknown reports an unknown field. The one that was probably meant is not reported as missing besides.
+func (s shaper) unknown(f field, schema protoreflect.MessageDescriptor, where path) {
 	known := map[string]bool{}
 	for i := range schema.Fields().Len() {
 		known[string(schema.Fields().Get(i).Name())] = true
 	}
-	if hint := suggest.DidYouMean(key, maps.Keys(known)); hint != "" {
-		return hint
+	meant, kinds := suggest.Closest(f.key, maps.Keys(known)), schema.Oneofs().ByName("kind")
+	hint := "; known here are " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
+	switch {
+	case meant != "":
+		hint = suggest.DidYouMean(f.key, maps.Keys(known))
+		s.found.mark(where.then(meant))
+	case kinds != nil:
+		hint = "; the kinds of steps are " + names(kinds.Fields())
+		s.found.mark(where.then("kind"))
 	}
-	if kinds := schema.Oneofs().ByName("kind"); kinds != nil {
-		return "; the kinds of steps are " + names(kinds.Fields())
-	}
-	return "; known here are " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
+	s.found.add(f.at, where.then(f.key), "unknown field%s", hint)
 }
 
 func names(fields protoreflect.FieldDescriptors) string {
@@ -208,18 +219,25 @@ func checkRules(spec *pawlv1.PipelineSpec, validator protovalidate.Validator, ro
 		found.add(root.at, nil, "%s", err)
 		return
 	}
+	type broken struct {
+		where   path
+		message string
+	}
+	var news []broken
 	for _, violation := range invalid.Violations {
-		where := rulePath(violation.Proto.GetField())
-		if found.reported(where) {
-			continue
+		if where := rulePath(violation); !found.reported(where) && !kindReported(violation, where, found) {
+			news = append(news, broken{where, ruleMessage(violation, root.has(where))})
 		}
-		found.add(root.find(where).at, where, "%s", ruleMessage(violation))
+	}
+	for _, b := range news {
+		found.add(root.find(b.where).at, b.where, "%s", b.message)
 	}
 }
 
-func rulePath(fields *validatepb.FieldPath) path {
+// rulePath gives the path of the value that breaks a rule; of a choice, the path of the message that lacks it.
+func rulePath(violation *protovalidate.Violation) path {
 	var where path
-	for _, element := range fields.GetElements() {
+	for _, element := range violation.Proto.GetField().GetElements() {
 		where = where.then(element.GetFieldName())
 		switch element.GetSubscript().(type) {
 		case *validatepb.FieldPathElement_Index:
@@ -228,19 +246,56 @@ func rulePath(fields *validatepb.FieldPath) path {
 			where = where.then(element.GetStringKey())
 		}
 	}
+	if isChoice(violation) {
+		return where[:len(where)-1]
+	}
 	return where
 }
 
-func ruleMessage(violation *protovalidate.Violation) string {
-	switch violation.Proto.GetRuleId() {
-	case "string.in":
-		var words []string
-		allowed := violation.RuleValue.List()
-		for i := range allowed.Len() {
-			words = append(words, allowed.Get(i).String())
-		}
-		return "must be " + strings.Join(words, ", ") + suggest.DidYouMean(violation.FieldValue.String(), slices.Values(words))
+// isChoice says whether the rule is that one of several fields must be given: what a step does.
+func isChoice(violation *protovalidate.Violation) bool {
+	return violation.FieldDescriptor == nil && violation.Proto.GetRuleId() == "required"
+}
+
+// kindReported says whether a step lacks its kind only because there is a problem with it.
+func kindReported(violation *protovalidate.Violation, where path, found *problems) bool {
+	return isChoice(violation) && slices.ContainsFunc([]string{"kind", "llm", "transform", "validate"}, func(field string) bool {
+		return found.reported(where.then(field))
+	})
+}
+
+func ruleMessage(violation *protovalidate.Violation, given bool) string {
+	message := violation.Proto.GetMessage()
+	switch {
+	case isChoice(violation):
+		return "does nothing; give it one of llm, transform, validate"
+	case violation.Proto.GetRuleId() == "required" && given:
+		return "is empty"
+	case violation.Proto.GetRuleId() == "required":
+		return "is missing"
+	case violation.Proto.GetRuleId() == "string.in":
+		words := texts(violation.RuleValue.List())
+		return "must be " + either(words) + suggest.DidYouMean(violation.FieldValue.String(), slices.Values(words))
+	case !given:
+		return "is missing; it " + message
 	default:
-		return violation.Proto.GetMessage()
+		return message
 	}
+}
+
+func texts(list protoreflect.List) []string {
+	all := make([]string, list.Len())
+	for i := range all {
+		all[i] = list.Get(i).String()
+	}
+	return all
+}
+
+// either lists words of which one is to be chosen.
+func either(words []string) string {
+	last := len(words) - 1
+	if last < 1 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }

@@ -164,6 +164,7 @@ func (b *build) conversation(l *llm, where path, names expr.Names) {
 		b.fail(messages, "there is a prompt already; give one of prompt, messages")
 	case b.has(messages):
 		l.messages = b.messages(messages, names)
+	case b.found.reported(prompt) || b.found.reported(messages):
 	case !b.has(prompt):
 		b.fail(where, "has nothing to ask; give it a prompt or messages")
 	case b.doc.root.find(prompt).value == "":
@@ -211,7 +212,7 @@ func (b *build) message(where path, n *node) {
 		}
 	}
 	if role := n.field("role"); role != nil && role.kind == text && !isRole(role.value) && !isExpression(role.value) {
-		b.fail(where.then("role"), "must be system, user, assistant")
+		b.fail(where.then("role"), "must be system, user or assistant")
 	}
 }
 

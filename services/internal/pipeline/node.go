@@ -54,6 +54,17 @@ func (n *node) field(key string) *node {
 
 // find follows a path as far as it leads: to the value, or to the one that it is missing in.
 func (n *node) find(where path) *node {
+	found, _ := n.follow(where)
+	return found
+}
+
+// has says whether a path leads to a value.
+func (n *node) has(where path) bool {
+	_, all := n.follow(where)
+	return all
+}
+
+func (n *node) follow(where path) (found *node, all bool) {
 	for _, part := range where {
 		var next *node
 		switch part := part.(type) {
@@ -65,11 +76,11 @@ func (n *node) find(where path) *node {
 			}
 		}
 		if next == nil {
-			return n
+			return n, false
 		}
 		n = next
 	}
-	return n
+	return n, true
 }
 
 // appendJSON appends the value as JSON, with fields in the order of the source.

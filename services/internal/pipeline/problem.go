@@ -78,8 +78,11 @@ func (p *problems) add(at Position, where path, format string, args ...any) {
 	if !duplicate {
 		p.list = append(p.list, problem)
 	}
-	p.seen[problem.Path] = true
+	p.mark(where)
 }
+
+// mark notes that there is a problem with a value, so that what follows from it is not reported too.
+func (p *problems) mark(where path) { p.seen[where.String()] = true }
 
 // reported says whether there is a problem with the value itself, or with one that it is part of.
 func (p *problems) reported(where path) bool {

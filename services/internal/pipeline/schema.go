@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -46,11 +47,11 @@ type Schema struct {
 	compiled *jsonschema.Schema
 }
 
-// newSchema compiles a schema.
-func newSchema(raw json.RawMessage) (*Schema, *schemaError) {
+// newSchema compiles a schema, or says all that is wrong with it.
+func newSchema(raw json.RawMessage) (*Schema, []schemaError) {
 	value, err := canon.Decode(raw)
 	if err != nil {
-		return nil, &schemaError{message: err.Error()}
+		return nil, []schemaError{{message: err.Error()}}
 	}
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
@@ -90,22 +91,30 @@ func (s *Schema) Validate(value any) []Violation {
 // violations gives the innermost causes, in the order of their paths.
 func violations(invalid *jsonschema.ValidationError) []Violation {
 	var list []Violation
-	english := message.NewPrinter(language.English)
-	var collect func(e *jsonschema.ValidationError)
-	collect = func(e *jsonschema.ValidationError) {
-		for _, cause := range e.Causes {
-			collect(cause)
-		}
-		if len(e.Causes) == 0 {
-			list = append(list, Violation{pointer(e.InstanceLocation), e.ErrorKind.LocalizedString(english)})
-		}
+	for _, leaf := range leaves(invalid) {
+		list = append(list, Violation{pointer(leaf.InstanceLocation), inEnglish(leaf)})
 	}
-	collect(invalid)
-	slices.SortStableFunc(list, func(a, b Violation) int {
+	slices.SortFunc(list, func(a, b Violation) int {
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Message, b.Message))
 	})
 	list = slices.Compact(list)
 	return list[:min(len(list), maxViolations)]
+}
+
+// leaves gives the causes that have no causes themselves.
+func leaves(invalid *jsonschema.ValidationError) []*jsonschema.ValidationError {
+	if len(invalid.Causes) == 0 {
+		return []*jsonschema.ValidationError{invalid}
+	}
+	var all []*jsonschema.ValidationError
+	for _, cause := range invalid.Causes {
+		all = append(all, leaves(cause)...)
+	}
+	return all
+}
+
+func inEnglish(e *jsonschema.ValidationError) string {
+	return e.ErrorKind.LocalizedString(message.NewPrinter(language.English))
 }
 
 func pointer(keys []string) string {
@@ -123,11 +132,8 @@ type schemaError struct {
 	message string
 }
 
-// Error gives the message with the place.
-func (e *schemaError) Error() string { return pointer(e.where) + ": " + e.message }
-
 // path turns the place into a path below a node.
-func (e *schemaError) path(n *node) path {
+func (e schemaError) path(n *node) path {
 	var where path
 	for _, key := range e.where {
 		if i, err := strconv.Atoi(key); err == nil && n.kind == list && i < len(n.items) {
@@ -143,22 +149,40 @@ func (e *schemaError) path(n *node) path {
 }
 
 // explainSchema turns an error of the schema compiler into ours.
-func explainSchema(err error) *schemaError {
+func explainSchema(err error) []schemaError {
 	if invalid, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
 		if cause, ok := errors.AsType[*jsonschema.ValidationError](invalid.Err); ok {
-			for len(cause.Causes) > 0 {
-				cause = cause.Causes[0]
-			}
-			return &schemaError{cause.InstanceLocation, "not valid in a JSON Schema: " + cause.ErrorKind.LocalizedString(message.NewPrinter(language.English))}
+			return explainInvalid(cause)
 		}
 	}
 	if regex, ok := errors.AsType[*jsonschema.InvalidRegexError](err); ok {
-		return &schemaError{fragment(regex.URL), fmt.Sprintf("not a regular expression: %v", regex.Err)}
+		return []schemaError{{fragment(regex.URL), fmt.Sprintf("not a regular expression: %v", regex.Err)}}
 	}
 	if load, ok := errors.AsType[*jsonschema.LoadURLError](err); ok {
-		return &schemaError{message: fmt.Sprintf("cannot refer to %q: %v", load.URL, load.Err)}
+		return []schemaError{{message: fmt.Sprintf("cannot refer to %q: %v", load.URL, load.Err)}}
 	}
-	return &schemaError{message: strings.ReplaceAll(err.Error(), schemaURL, "")}
+	return []schemaError{{message: strings.ReplaceAll(err.Error(), schemaURL, "")}}
+}
+
+// explainInvalid says how a schema breaks the schema of schemas: one error a place, with all that would be right there.
+func explainInvalid(invalid *jsonschema.ValidationError) []schemaError {
+	places := map[string]schemaError{}
+	for _, leaf := range leaves(invalid) {
+		at := pointer(leaf.InstanceLocation)
+		known, more := places[at]
+		problem := inEnglish(leaf)
+		if more {
+			both := []string{known.message, problem}
+			slices.Sort(both)
+			problem = strings.Join(both, "; or ")
+		}
+		places[at] = schemaError{leaf.InstanceLocation, problem}
+	}
+	var errs []schemaError
+	for _, at := range slices.Sorted(maps.Keys(places)) {
+		errs = append(errs, schemaError{places[at].where, "not valid in a JSON Schema: " + places[at].message})
+	}
+	return errs
 }
 
 // fragment gives the keys in the fragment of a schema's URL.

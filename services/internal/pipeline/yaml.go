@@ -109,7 +109,11 @@ func (r *yamlReader) mapping(n *node, content []*yaml.Node, where path) {
 }
 
 func (r *yamlReader) scalar(n *node, from *yaml.Node, where path) {
-	switch tag := from.ShortTag(); tag {
+	tag := from.ShortTag()
+	if tag == "!!str" && from.Style == 0 && isOutOfRange(from.Value) { // the YAML reader takes 1e400 for a text
+		tag = "!!float"
+	}
+	switch tag {
 	case "!!null":
 		n.kind = null
 	case "!!bool":
@@ -126,6 +130,11 @@ func (r *yamlReader) scalar(n *node, from *yaml.Node, where path) {
 	default:
 		r.found.add(n.at, where, "the type %s is not supported; remove it", tag)
 	}
+}
+
+func isOutOfRange(literal string) bool {
+	_, err := strconv.ParseFloat(literal, 64)
+	return errors.Is(err, strconv.ErrRange)
 }
 
 // yamlNumber gives a number of YAML, which may be written with 0x, _ or +, in canonical form.
