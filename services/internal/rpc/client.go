@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
@@ -60,7 +61,7 @@ func unaryClient(
 		ctx, cancel = context.WithTimeout(ctx, defaultTimeout)
 		defer cancel()
 	}
-	return rebuild(invoke(handOn(ctx), method, req, reply, conn, options...))
+	return rebuild(ctx, invoke(handOn(ctx), method, req, reply, conn, options...))
 }
 
 func streamClient(
@@ -69,9 +70,9 @@ func streamClient(
 ) (grpc.ClientStream, error) {
 	stream, err := open(handOn(ctx), desc, conn, method, options...)
 	if err != nil {
-		return nil, rebuild(err)
+		return nil, rebuild(ctx, err)
 	}
-	return faultStream{stream}, nil
+	return faultStream{ClientStream: stream, caller: ctx}, nil
 }
 
 // handOn sends the request's id along with a call.
@@ -82,24 +83,32 @@ func handOn(ctx context.Context) context.Context {
 	return ctx
 }
 
-// rebuild turns the status that came back into the fault that was sent.
-func rebuild(err error) error {
+// rebuild turns the status that came back into the fault that was sent. A cancellation that is not the caller's own is that
+// of a server which stops and cuts its calls off.
+func rebuild(caller context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fault.FromStatus(err)
+	e := fault.FromStatus(err)
+	if e.Code == codes.Canceled && caller.Err() == nil {
+		return fault.Unavailable(err, "the server gave the call up")
+	}
+	return e
 }
 
 // faultStream is a ClientStream whose errors are faults; io.EOF stays io.EOF.
-type faultStream struct{ grpc.ClientStream }
+type faultStream struct {
+	grpc.ClientStream
+	caller context.Context //nolint:containedctx // the stream's own ends with the stream
+}
 
-func (s faultStream) RecvMsg(m any) error { return rebuildStream(s.ClientStream.RecvMsg(m)) }
+func (s faultStream) RecvMsg(m any) error { return s.rebuild(s.ClientStream.RecvMsg(m)) }
 
-func (s faultStream) SendMsg(m any) error { return rebuildStream(s.ClientStream.SendMsg(m)) }
+func (s faultStream) SendMsg(m any) error { return s.rebuild(s.ClientStream.SendMsg(m)) }
 
-func rebuildStream(err error) error {
+func (s faultStream) rebuild(err error) error {
 	if errors.Is(err, io.EOF) {
 		return err
 	}
-	return rebuild(err)
+	return rebuild(s.caller, err)
 }

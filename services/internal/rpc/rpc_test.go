@@ -337,3 +337,20 @@ func validGenerate() *systemv1.GenerateRequest {
 		LlmTimeout: durationpb.New(time.Minute), DeadlineIn: durationpb.New(time.Minute), CallsLeft: 1,
 	}
 }
+
+func TestCancellationIsTheCallersOwnOrTheServerIsAway(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	b.getRun = func(context.Context) error { return context.Canceled }
+	_, err := b.get(t.Context())
+	require.Equal(t, codes.Unavailable, fault.CodeOf(err))
+
+	ctx, cancel := context.WithCancel(t.Context())
+	b.getRun = func(ctx context.Context) error {
+		cancel()
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	_, err = b.get(ctx)
+	require.Equal(t, codes.Canceled, fault.CodeOf(err))
+}
