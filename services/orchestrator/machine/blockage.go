@@ -236,14 +236,14 @@ func (v *view) review(rows []Live) Blockage {
 
 // bound adds what the deadline does to a wait that would go on beyond it, or has no end of its own.
 func (v *view) bound(b Blockage) Blockage {
-	applies := v.run.State.Ending == nil && (v.run.Status == RunQueued || v.run.Status == RunRunning)
-	if !applies || !b.ResolvesAt.IsZero() && !b.ResolvesAt.After(v.run.DeadlineAt) {
+	deadline := v.run.DeadlineDue()
+	if deadline.IsZero() || !b.ResolvesAt.IsZero() && !b.ResolvesAt.After(deadline) {
 		return b
 	}
-	if !v.run.DeadlineAt.After(v.now) {
+	if !deadline.After(v.now) {
 		b.Code, b.Sentence = BlockDeadline, "The run's deadline has passed."
 	}
-	b.ResolvesAt, b.Then = v.run.DeadlineAt, "the run ends: "+string(ReasonDeadlineExceeded)
+	b.ResolvesAt, b.Then = deadline, "the run ends: "+string(ReasonDeadlineExceeded)
 	return b
 }
 

@@ -1,6 +1,9 @@
 package machine
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // operatorRetry runs what waits for a person again, or opens a FAILED run again.
 func (c *change) operatorRetry(e OperatorRetry) (Answer, error) {
@@ -120,7 +123,7 @@ func (c *change) operatorCorrect(e OperatorCorrect) (Answer, error) {
 	return Applied, nil
 }
 
-// operatorClose ends a run that waits for a person.
+// operatorClose ends a run that waits for a person, who takes responsibility for what is in doubt.
 func (c *change) operatorClose(e OperatorClose) (Answer, error) {
 	if err := c.mayRun(); err != nil {
 		return "", err
@@ -166,8 +169,11 @@ func (c *change) promoted(e Promoted) (Answer, error) {
 	if err := c.mayRun(); err != nil {
 		return "", err
 	}
-	if c.run.Class == e.Class {
+	switch {
+	case c.run.Class == e.Class:
 		return Already, nil
+	case !slices.Contains(AllClasses(), e.Class):
+		return "", c.illegalRun("there is no such class")
 	}
 	c.actor = e.Actor
 	c.run.Class = e.Class

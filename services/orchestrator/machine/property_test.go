@@ -27,7 +27,7 @@ func (s seeded) below(n int, _ string) int { return s.IntN(n) }
 func TestAlwaysTrue(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		w := createdWorld(t, drawn{t})
+		w := createdWorld(t, drawn{t}, randomPlan(drawn{t}))
 		for range rapid.IntRange(0, 60).Draw(t, "length") {
 			_, _ = w.apply(w.next(drawn{t}))
 		}
@@ -38,7 +38,7 @@ func TestAlwaysTrue(t *testing.T) {
 func TestEveryRunCanEnd(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		w := createdWorld(t, drawn{t})
+		w := createdWorld(t, drawn{t}, randomPlan(drawn{t}))
 		for range rapid.IntRange(0, 40).Draw(t, "length") {
 			_, _ = w.apply(w.next(drawn{t}))
 		}
@@ -76,11 +76,11 @@ func TestEveryTransitionHappens(t *testing.T) {
 	seen := newCoverage()
 	for seed := range uint64(3000) {
 		c := seeded{rand.New(rand.NewPCG(seed, 0))}
-		w := createdWorld(t, c)
-		if seed%3 == 0 {
-			w = newWorld(t, wideUndo())
-			w.must(machine.Created{})
+		plan := randomPlan(c)
+		if seed%4 == 0 {
+			plan = wideUndo()
 		}
+		w := createdWorld(t, c, plan)
 		seen.add(w.seen)
 		w.seen = seen
 		for range 60 {

@@ -91,6 +91,15 @@ func (h *Head) inReview() bool {
 	return h.Phase == PhaseNeedsReview || h.Phase == PhaseExpanded && h.Shards.Review > 0
 }
 
+// DeadlineDue returns when DeadlinePassed is to happen; zero while it does not apply: the run has ended or is ending, or it
+// waits for a person.
+func (r *Run) DeadlineDue() time.Time {
+	if r.State.Ending != nil || !runMay(KindDeadlinePassed, r.Status) {
+		return time.Time{}
+	}
+	return r.DeadlineAt
+}
+
 // CurrentStep returns the index of the first step in pipeline order that is not finished; false when the run has ended.
 func (r *Run) CurrentStep(p *Plan) (int, bool) {
 	if r.Status.Terminal() {

@@ -8,7 +8,7 @@ func (c *change) deadlinePassed() (Answer, error) {
 	if c.ending() {
 		return Already, nil
 	}
-	if c.run.DeadlineAt.After(c.now) {
+	if c.run.DeadlineDue().After(c.now) {
 		return "", c.illegalRun("the deadline has not passed")
 	}
 	c.recordDecision("")

@@ -18,6 +18,9 @@ type Need struct {
 	Begun []int
 	// Results are fan-out steps of which the stored results of all shards in the current generation are wanted.
 	Results []int
+	// First says that the event must be the first of its run in a group: what it needs depends on the state of the run
+	// that it finds.
+	First bool
 }
 
 // Wants returns what the event needs. The run is as it was just read.
@@ -29,9 +32,11 @@ func Wants(p *Plan, run *Run, ev Event) Need {
 	case DeadlinePassed, CancelRequested, OperatorClose:
 		n.end()
 	case RerunFrom:
+		n.need.First = true
 		n.unfinished()
 		n.end()
 	case OperatorRetry:
+		n.need.First = true
 		n.retry(e)
 	case Dispatched, Claimed, Readopted, Overdue, Woken, RetryDue:
 		n.row(ref)

@@ -46,8 +46,8 @@ func newWorld(t require.TestingT, plan *machine.Plan) *world {
 }
 
 // createdWorld is a world whose run has been created, possibly to begin later.
-func createdWorld(t require.TestingT, c chooser) *world {
-	w := newWorld(t, randomPlan(c))
+func createdWorld(t require.TestingT, c chooser, plan *machine.Plan) *world {
+	w := newWorld(t, plan)
 	if c.below(8, "later") == 0 {
 		w.run = *machine.NewRun(w.plan, machine.Batch, w.now, w.now.Add(time.Minute), 0)
 	}
@@ -242,7 +242,7 @@ func (w *world) carryOut(effects []machine.Effect) {
 		case machine.ArchiveResults:
 			maps.DeleteFunc(w.stored, func(ref machine.Ref, _ machine.Result) bool { return ref.Step == e.Step })
 		case machine.CloseSpend:
-			require.Equal(w.t, w.run.SpendEpoch, e.Epoch)
+			require.Equal(w.t, w.epoch, e.Epoch, "spend is closed at the current epoch")
 			w.spendOpen = false
 		case machine.OpenSpend:
 			require.Equal(w.t, w.epoch+1, e.Epoch, "spend is opened at the next epoch")
