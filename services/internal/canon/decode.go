@@ -50,7 +50,7 @@ func Check(raw []byte) error {
 	var ignored json.RawMessage
 	if err := json.Unmarshal(raw, &ignored); err != nil {
 		offset := len(raw)
-		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok && !strings.Contains(err.Error(), "unexpected end") {
 			offset = max(int(syntax.Offset)-1, 0)
 		}
 		return &Error{Offset: offset, Message: err.Error()}

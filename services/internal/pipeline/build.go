@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +12,9 @@ import (
 	"pawl.internal/services/internal/suggest"
 )
 
+// maxTemplates bounds the templates of a pipeline that have expressions.
+const maxTemplates = 2000
+
 // build compiles one document. It goes on after problems, with what makes sense of the rest.
 type build struct {
 	env   *expr.Env
@@ -20,6 +24,8 @@ type build struct {
 	compiled *Compiled
 	graph    graph
 	input    *expr.Shape
+	// templates counts the templates with expressions.
+	templates int
 	// outputs has the shapes of the outputs of the steps compiled so far, by the steps' places.
 	outputs []*expr.Shape
 }
@@ -138,8 +144,11 @@ func (b *build) template(where path, names expr.Names) *expr.Template {
 	if !b.has(where) {
 		return nil
 	}
-	n := b.doc.root.find(where)
-	template, err := b.env.ParseTemplate(n.value, names)
+	return b.templateAt(b.doc.root.find(where), where, names)
+}
+
+func (b *build) templateAt(n *node, where path, names expr.Names) *expr.Template {
+	template, err := b.parseTemplate(n.value, names)
 	if err != nil {
 		b.failTemplate(n, where, 0, err)
 		return nil
@@ -147,8 +156,19 @@ func (b *build) template(where path, names expr.Names) *expr.Template {
 	return template
 }
 
+// parseTemplate bounds the templates with expressions: each takes about a millisecond to compile.
+func (b *build) parseTemplate(text string, names expr.Names) (*expr.Template, error) {
+	if strings.Contains(text, "${") {
+		b.templates++
+	}
+	if b.templates > maxTemplates {
+		return nil, fmt.Errorf("the pipeline has more than %d texts with expressions", maxTemplates)
+	}
+	return b.env.ParseTemplate(text, names)
+}
+
 func (b *build) failTemplate(n *node, where path, skipped int, err error) {
-	errs, ok := err.(expr.Errors) //nolint:errorlint // the documented type, never wrapped
+	errs, ok := errors.AsType[expr.Errors](err)
 	if !ok {
 		b.fail(where, "%s", err)
 		return
@@ -165,7 +185,7 @@ func (b *build) expression(where path, names expr.Names, kind expr.Kind) *expr.E
 	}
 	n := b.doc.root.find(where)
 	trimmed := strings.TrimSpace(n.value)
-	template, err := b.env.ParseTemplate(trimmed, names)
+	template, err := b.parseTemplate(trimmed, names)
 	if err != nil {
 		b.failTemplate(n, where, strings.Index(n.value, trimmed), err)
 		return nil
@@ -203,22 +223,25 @@ func kindName(kind expr.Kind) string {
 
 // value compiles a template value.
 func (b *build) value(where path, names expr.Names) *value {
-	n := b.doc.root.find(where)
+	return b.valueAt(b.doc.root.find(where), where, names)
+}
+
+func (b *build) valueAt(n *node, where path, names expr.Names) *value {
 	v := &value{kind: n.kind}
 	switch n.kind {
 	case text:
-		v.template = b.template(where, names)
+		v.template = b.templateAt(n, where, names)
 		if v.template == nil { // has problems; stands in for the rest to go on
 			return &value{kind: null}
 		}
 	case list:
-		for i := range n.items {
-			v.items = append(v.items, b.value(where.then(i), names))
+		for i, item := range n.items {
+			v.items = append(v.items, b.valueAt(item, where.then(i), names))
 		}
 	case object:
 		v.fields = map[string]*value{}
 		for _, f := range n.fields {
-			v.fields[f.key] = b.value(where.then(f.key), names)
+			v.fields[f.key] = b.valueAt(f.value, where.then(f.key), names)
 		}
 	default:
 		v.constant = constantOf(n)

@@ -74,15 +74,17 @@ func (r *jsonReader) read(where path) *node {
 }
 
 func (r *jsonReader) object(n *node, where path) {
+	taken := map[string]bool{}
 	for r.More() {
 		at := r.here()
 		token, _ := r.Token()
 		key, _ := token.(string)
 		value := r.read(where.then(key))
-		if n.field(key) != nil {
+		if taken[key] {
 			r.found.add(at, where.then(key), "is given twice")
 			continue
 		}
+		taken[key] = true
 		n.fields = append(n.fields, field{key, at, value})
 	}
 }

@@ -26,6 +26,9 @@ import (
 	"pawl.internal/services/internal/expr"
 )
 
+// maxSteps is what the schema's rules allow; beyond it, the problem that they report is enough.
+const maxSteps = 100
+
 // Compiler compiles pipelines.
 type Compiler struct {
 	env       *expr.Env
@@ -50,7 +53,7 @@ func NewCompiler() (*Compiler, error) {
 func (c *Compiler) Compile(file string, source []byte) (*Compiled, error) {
 	found := newProblems(file)
 	doc := parse(source, c.validator, found)
-	if doc == nil {
+	if doc == nil || len(doc.spec.GetSteps()) > maxSteps {
 		return nil, found.err()
 	}
 	b := &build{env: c.env, doc: doc, found: found}

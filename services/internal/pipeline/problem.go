@@ -75,7 +75,7 @@ func (p *problems) add(at Position, where path, format string, args ...any) {
 	duplicate := slices.ContainsFunc(p.list, func(other Problem) bool {
 		return other.Position == problem.Position && other.Message == problem.Message
 	})
-	if !duplicate {
+	if !duplicate && len(p.list) < 10*maxProblems {
 		p.list = append(p.list, problem)
 	}
 	p.mark(where)
@@ -102,7 +102,7 @@ func (p *problems) err() error {
 	slices.SortStableFunc(p.list, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
-	return p.list[:min(len(p.list), maxProblems):min(len(p.list), maxProblems)]
+	return slices.Clip(p.list[:min(len(p.list), maxProblems)])
 }
 
 // path leads from the pipeline to a value: names of fields, and indices.

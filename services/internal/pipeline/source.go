@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"sort"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -26,10 +27,7 @@ func newSource(raw []byte) source {
 // position gives the line and column of an offset in bytes.
 func (s source) position(offset int) Position {
 	offset = min(offset, len(s.text))
-	line := len(s.lines)
-	for line > 1 && s.lines[line-1] > offset {
-		line--
-	}
+	line := sort.SearchInts(s.lines, offset+1) // how many lines begin at the offset or before
 	return Position{Line: line, Column: 1 + utf8.RuneCountInString(s.text[s.lines[line-1]:offset])}
 }
 

@@ -92,6 +92,7 @@ func (r *yamlReader) read(from *yaml.Node, where path) *node {
 }
 
 func (r *yamlReader) mapping(n *node, content []*yaml.Node, where path) {
+	taken := map[string]bool{}
 	for i := 0; i+1 < len(content); i += 2 {
 		key := content[i]
 		at := Position{key.Line, key.Column}
@@ -100,9 +101,10 @@ func (r *yamlReader) mapping(n *node, content []*yaml.Node, where path) {
 			r.found.add(at, where, "a key must be a text")
 		case key.ShortTag() == "!!merge":
 			r.found.add(at, where, "<< is not supported; use an alias as a whole value")
-		case n.field(key.Value) != nil:
+		case taken[key.Value]:
 			r.found.add(at, where.then(key.Value), "is given twice")
 		default:
+			taken[key.Value] = true
 			n.fields = append(n.fields, field{key.Value, at, r.read(content[i+1], where.then(key.Value))})
 		}
 	}
