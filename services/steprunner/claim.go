@@ -7,10 +7,11 @@ import (
 
 	"github.com/google/uuid"
 
-	pawlv1 "pawl.internal/gen/pawl/v1"
 	systemv1 "pawl.internal/gen/pawl/system/v1"
+	pawlv1 "pawl.internal/gen/pawl/v1"
 	"pawl.internal/services/internal/fault"
 	"pawl.internal/services/internal/gather"
+	"pawl.internal/services/steprunner/repeat"
 )
 
 const (
@@ -51,22 +52,27 @@ func newClaimer(o systemv1.OrchestratorServiceClient, runner uuid.UUID, cfg Conf
 	return c
 }
 
-// ask asks once for each of the claims and sorts them: those that are answered, and those to ask again because the
-// orchestrator is away or their assignment did not fit into the answer. What is neither is refused for good.
-func (c *claimer) ask(ctx context.Context, claims []*claim) (answered, again, refused []*claim) {
+// ask asks once for each of the claims and sorts them: those that are granted; those that are over, because their steps
+// are not this runner's; and those to ask again, because the orchestrator is away or the answer did not fit.
+func (c *claimer) ask(ctx context.Context, claims []*claim) (granted, over, again []*claim) {
 	for i, err := range c.gather.SubmitAll(ctx, claims) {
 		one := claims[i]
 		switch {
-		case err == nil && one.answer.GetStatus() == systemv1.ClaimStatus_CLAIM_STATUS_AGAIN, err != nil && isPassing(err):
+		case err != nil && repeat.Passing(err):
 			again = append(again, one)
-		case err == nil:
-			answered = append(answered, one)
-		default:
+		case err != nil:
+			// If the step is still waiting, the orchestrator notices and adds a new entry.
 			c.log.ErrorContext(ctx, "claim refused", "run_id", runID(one.ref), "step", one.ref.GetStep(), "error", err)
-			refused = append(refused, one)
+			over = append(over, one)
+		case one.answer.GetStatus() == systemv1.ClaimStatus_CLAIM_STATUS_GRANTED:
+			granted = append(granted, one)
+		case one.answer.GetStatus() == systemv1.ClaimStatus_CLAIM_STATUS_AGAIN:
+			again = append(again, one)
+		default:
+			over = append(over, one)
 		}
 	}
-	return answered, again, refused
+	return granted, over, again
 }
 
 // send carries out one request.
@@ -94,7 +100,7 @@ func (c *claimer) send(ctx context.Context, group []*claim) error {
 
 // wholeGroup marks an error that may pass as one that concerns all of a group alike, so that it is not split.
 func wholeGroup(err error) error {
-	if isPassing(err) {
+	if repeat.Passing(err) {
 		return fault.Unavailable(err, "the orchestrator is not available")
 	}
 	return err

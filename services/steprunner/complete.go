@@ -8,10 +8,12 @@ import (
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/proto"
 
-	pawlv1 "pawl.internal/gen/pawl/v1"
 	systemv1 "pawl.internal/gen/pawl/system/v1"
+	pawlv1 "pawl.internal/gen/pawl/v1"
 	"pawl.internal/services/internal/clock"
 	"pawl.internal/services/internal/gather"
+	"pawl.internal/services/steprunner/repeat"
+	"pawl.internal/services/steprunner/step"
 )
 
 // completion is an outcome on its way to the orchestrator.
@@ -61,7 +63,7 @@ func (c *completer) report(ctx context.Context, class pawlv1.RunClass, outcome *
 	c.log.ErrorContext(ctx, "outcome refused", "run_id", runID(outcome.GetStep()), "step", outcome.GetStep().GetStep(),
 		"error", refusal)
 	outcome = proto.CloneOf(outcome)
-	outcome.Result = failed(internalFailure("the outcome of the step could not be stored"))
+	outcome.Result = failed(step.Internal()).Result
 	if refusal, err = c.store(ctx, class, outcome); err == nil && refusal != "" {
 		c.log.ErrorContext(ctx, "failure refused: the step is left to the end of its lease",
 			"run_id", runID(outcome.GetStep()), "step", outcome.GetStep().GetStep(), "error", refusal)
@@ -72,7 +74,7 @@ func (c *completer) report(ctx context.Context, class pawlv1.RunClass, outcome *
 // store submits the outcome until there is an answer. A refusal says what is wrong with the outcome itself.
 func (c *completer) store(ctx context.Context, class pawlv1.RunClass, outcome *systemv1.Outcome) (refusal string, err error) {
 	one := &completion{class: class, outcome: outcome, size: proto.Size(outcome)}
-	pace := backoff{clock: c.clock}
+	pace := repeat.NewPace(c.clock)
 	for {
 		err := c.gather.Submit(ctx, one)
 		switch {
@@ -80,10 +82,10 @@ func (c *completer) store(ctx context.Context, class pawlv1.RunClass, outcome *s
 			return "invalid: " + one.answer.GetMessage(), nil
 		case err == nil:
 			return "", nil
-		case !isPassing(err):
+		case !repeat.Passing(err):
 			return err.Error(), nil
 		}
-		if err := pace.wait(ctx); err != nil {
+		if err := pace.Wait(ctx); err != nil {
 			return "", context.Cause(ctx)
 		}
 	}

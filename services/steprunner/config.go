@@ -3,8 +3,10 @@ package steprunner
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
+	pawlv1 "pawl.internal/gen/pawl/v1"
 	"pawl.internal/services/internal/redisconn"
 )
 
@@ -18,6 +20,7 @@ type Config struct {
 	InteractiveSlots int           `help:"Interactive steps executed at once; 0 to leave them to other runners." default:"64"`
 	BatchSlots       int           `help:"Batch steps executed at once; 0 to leave them to other runners." default:"64"`
 	PipelineCache    int           `help:"Compiled pipelines kept in memory." default:"256"`
+	Grace            time.Duration `help:"How long running steps may take to end at shutdown before they are handed back." default:"15s"`
 	RPCTimeout       time.Duration `help:"How long one claim or completion may take before it is repeated." default:"5s" name:"rpc-timeout"`
 }
 
@@ -33,8 +36,21 @@ func (c Config) Validate() error {
 	if c.PipelineCache < 1 {
 		problems = append(problems, errors.New("pipeline-cache must be 1 or more"))
 	}
+	if c.Grace < 0 {
+		problems = append(problems, errors.New("grace must be 0 or more"))
+	}
 	if c.RPCTimeout < 100*time.Millisecond {
 		problems = append(problems, errors.New("rpc-timeout must be 100ms or more"))
 	}
 	return errors.Join(problems...)
+}
+
+// slots gives the classes that the runner serves, with how many steps of each it executes at once.
+func (c Config) slots() map[pawlv1.RunClass]int {
+	slots := map[pawlv1.RunClass]int{
+		pawlv1.RunClass_RUN_CLASS_INTERACTIVE: c.InteractiveSlots,
+		pawlv1.RunClass_RUN_CLASS_BATCH:       c.BatchSlots,
+	}
+	maps.DeleteFunc(slots, func(_ pawlv1.RunClass, size int) bool { return size == 0 })
+	return slots
 }

@@ -2,6 +2,7 @@ package steprunner
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	"pawl.internal/services/internal/clock"
+	"pawl.internal/services/steprunner/repeat"
 )
 
 // firstHeartbeatTimeout bounds heartbeats before the length of a lease is known.
@@ -34,20 +36,17 @@ type lease struct {
 }
 
 // run renews the lease until ctx ends.
-func (l *lease) run(ctx context.Context) error {
-	for {
-		if err := l.renew(ctx); err != nil {
-			return err
-		}
-		if err := l.clock.Sleep(ctx, l.untilNext()); err != nil {
-			return err
+func (l *lease) run(ctx context.Context) {
+	for l.renew(ctx) == nil {
+		if l.clock.Sleep(ctx, l.untilNext()) != nil {
+			return
 		}
 	}
 }
 
 // renew sends heartbeats until one is confirmed, and acts on its answer.
 func (l *lease) renew(ctx context.Context) error {
-	pace := backoff{clock: l.clock}
+	pace := repeat.NewPace(l.clock)
 	for {
 		sent := l.clock.Now()
 		answer, err := l.beat(ctx)
@@ -58,7 +57,7 @@ func (l *lease) renew(ctx context.Context) error {
 			return nil
 		}
 		l.log.WarnContext(ctx, "heartbeat not confirmed", "error", err, "age", sent.Sub(l.lastSent()))
-		if err := pace.wait(ctx); err != nil {
+		if err := pace.Wait(ctx); err != nil {
 			return err
 		}
 	}
@@ -68,12 +67,16 @@ func (l *lease) renew(ctx context.Context) error {
 func (l *lease) beat(ctx context.Context) (*systemv1.HeartbeatResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout())
 	defer cancel()
-	return l.orchestrator.Heartbeat(ctx, &systemv1.HeartbeatRequest{
+	answer, err := l.orchestrator.Heartbeat(ctx, &systemv1.HeartbeatRequest{
 		RunnerId:    l.runner[:],
 		Lanes:       l.lanes,
-		Holds:       l.holds.list(),
+		Holds:       describe(l.holds.all()),
 		Description: l.description,
 	})
+	if err == nil && answer.GetLease().AsDuration() <= 0 {
+		return nil, errors.New("the orchestrator granted a lease without length")
+	}
+	return answer, err
 }
 
 func (l *lease) timeout() time.Duration {

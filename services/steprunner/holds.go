@@ -3,7 +3,11 @@ package steprunner
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -12,7 +16,7 @@ import (
 	"pawl.internal/services/steprunner/step"
 )
 
-// errLeaving ends the attempts that the grace period of a shutdown did not suffice for.
+// errLeaving ends what the grace period of a shutdown did not suffice for.
 var errLeaving = errors.New("the runner is shutting down")
 
 // stopError ends an attempt that the orchestrator wants stopped. Its outcome would be refused, so there is none.
@@ -22,20 +26,25 @@ func (e *stopError) Error() string { return "stopped by the orchestrator: " + st
 
 // hold is a claim that this runner has: from the answer GRANTED until the outcome is stored or the step is dropped.
 type hold struct {
-	ref        *systemv1.StepRef
-	fence      uuid.UUID
-	assignment *systemv1.Assignment
-	stopwatch  *step.Stopwatch
-	cancel     context.CancelCauseFunc
+	*claim
+
+	lane  *lane
+	began time.Time
+	// stopwatch is nil until the step's timeouts are known.
+	stopwatch atomic.Pointer[step.Stopwatch]
+	cancel    context.CancelCauseFunc
 }
+
+func (h *hold) assignment() *systemv1.Assignment { return h.answer.GetAssignment() }
 
 // proto describes the hold to the orchestrator.
 func (h *hold) proto() *systemv1.Hold {
+	var wait time.Duration
+	if watch := h.stopwatch.Load(); watch != nil {
+		wait = watch.Waited()
+	}
 	return &systemv1.Hold{
-		Step:       h.ref,
-		Fence:      h.fence[:],
-		ClaimNo:    h.assignment.GetClaimNo(),
-		PermitWait: durationpb.New(h.stopwatch.Waited()),
+		Step: h.ref, Fence: h.fence[:], ClaimNo: h.assignment().GetClaimNo(), PermitWait: durationpb.New(wait),
 	}
 }
 
@@ -59,18 +68,13 @@ func (t *holds) remove(h *hold) {
 	delete(t.byFence, h.fence)
 }
 
-// list describes all holds.
-func (t *holds) list() []*systemv1.Hold {
+func (t *holds) all() []*hold {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	list := make([]*systemv1.Hold, 0, len(t.byFence))
-	for _, h := range t.byFence {
-		list = append(list, h.proto())
-	}
-	return list
+	return slices.Collect(maps.Values(t.byFence))
 }
 
-// stop ends the attempt under the fence, if there still is one.
+// stop ends the attempt under the fence, and reports whether there is one.
 func (t *holds) stop(fence uuid.UUID, cause error) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -81,11 +85,11 @@ func (t *holds) stop(fence uuid.UUID, cause error) bool {
 	return held
 }
 
-// stopAll ends all attempts.
-func (t *holds) stopAll(cause error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, h := range t.byFence {
-		h.cancel(cause)
+// describe lists holds for the orchestrator.
+func describe(list []*hold) []*systemv1.Hold {
+	described := make([]*systemv1.Hold, len(list))
+	for i, h := range list {
+		described[i] = h.proto()
 	}
+	return described
 }

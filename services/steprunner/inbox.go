@@ -7,6 +7,7 @@ import (
 
 	"pawl.internal/services/internal/clock"
 	"pawl.internal/services/internal/stream"
+	"pawl.internal/services/steprunner/repeat"
 )
 
 const (
@@ -90,11 +91,11 @@ func (b *inbox) delete(ids ...string) {
 
 // run deletes entries until ctx ends.
 func (b *inbox) run(ctx context.Context) error {
-	pace := backoff{clock: b.clock}
+	pace := repeat.NewPace(b.clock)
 	for {
 		if err := b.flush(ctx); err == nil {
-			pace.reset()
-		} else if err := pace.wait(ctx); err != nil {
+			pace.Reset()
+		} else if err := pace.Wait(ctx); err != nil {
 			return err
 		} else {
 			continue

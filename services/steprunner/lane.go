@@ -6,16 +6,16 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
-	"sync"
 	"sync/atomic"
 
 	"github.com/google/uuid"
 
-	pawlv1 "pawl.internal/gen/pawl/v1"
 	systemv1 "pawl.internal/gen/pawl/system/v1"
+	pawlv1 "pawl.internal/gen/pawl/v1"
 	"pawl.internal/services/internal/clock"
 	"pawl.internal/services/internal/ids"
 	"pawl.internal/services/internal/stream"
+	"pawl.internal/services/steprunner/repeat"
 )
 
 // laneCount is the number of lanes: interactive and batch.
@@ -24,45 +24,40 @@ const laneCount = 2
 // lane turns the entries of one stream into claims. It has slots of its own, so that one class never takes what the other
 // needs, and reads only what it has slots for, so that no step waits here while another runner is free.
 type lane struct {
-	class   pawlv1.RunClass
-	slots   *slots
-	inbox   *inbox
-	lease   *lease
-	claimer *claimer
-	ids     *ids.Source
-	clock   clock.Clock
-	log     *slog.Logger
-	// start executes a granted claim and returns when the entry can be deleted; false means that it must stay.
-	start func(ctx context.Context, c *claim) bool
+	class    pawlv1.RunClass
+	slots    *slots
+	inbox    *inbox
+	lease    *lease
+	claimer  *claimer
+	attempts *attempts
+	ids      *ids.Source
+	clock    clock.Clock
+	log      *slog.Logger
 
-	asking sync.WaitGroup // claims without an answer
-	broken atomic.Bool    // the last read failed
+	broken atomic.Bool // the last read failed
 }
 
-// run reads and claims until reading ends, and returns when the claims are answered that it has made by then, or ctx ends.
-func (l *lane) run(ctx context.Context, reading context.Context) error {
-	defer l.asking.Wait()
-	pace := backoff{clock: l.clock}
+// run reads and claims until reading ends. What is being read then is still claimed, in order to be handed back: nothing
+// must wait for this runner's lease to end.
+func (l *lane) run(ctx, reading context.Context) {
+	pace := repeat.NewPace(l.clock)
 	for {
 		n, err := l.slots.takeAll(reading)
 		if err != nil {
-			return ctx.Err()
+			return
 		}
 		entries, err := l.next(ctx, reading, n)
 		l.slots.give(n - len(entries))
-		switch {
-		case reading.Err() != nil && len(entries) == 0:
-			return ctx.Err()
-		case err != nil:
+		if reading.Err() == nil {
 			l.report(ctx, err)
-			if pace.wait(reading) != nil {
-				return ctx.Err()
-			}
-			continue
 		}
-		pace.reset()
-		l.report(ctx, nil)
-		l.begin(ctx, entries)
+		if err != nil && pace.Wait(reading) != nil {
+			return
+		}
+		if err == nil {
+			pace.Reset()
+			l.begin(ctx, reading, entries)
+		}
 	}
 }
 
@@ -96,7 +91,7 @@ func (l *lane) ready() error {
 }
 
 // begin claims the steps that the entries announce. Each entry has a slot.
-func (l *lane) begin(ctx context.Context, entries []stream.Message) {
+func (l *lane) begin(ctx, reading context.Context, entries []stream.Message) {
 	claims := make([]*claim, 0, len(entries))
 	for _, entry := range entries {
 		ref, err := parseEntry(entry.Fields)
@@ -108,38 +103,37 @@ func (l *lane) begin(ctx context.Context, entries []stream.Message) {
 		claims = append(claims, &claim{entry: entry.ID, class: l.class, ref: ref, fence: l.ids.V4()})
 	}
 	if len(claims) > 0 {
-		l.asking.Go(func() { l.claim(ctx, claims) })
+		l.attempts.work.Go(func() { l.claim(ctx, reading, claims) })
 	}
 }
 
 // claim asks until every claim is answered. What is granted begins at once.
-func (l *lane) claim(ctx context.Context, claims []*claim) {
-	pace := backoff{clock: l.clock}
+func (l *lane) claim(ctx, reading context.Context, claims []*claim) {
+	pace := repeat.NewPace(l.clock)
 	for len(claims) > 0 {
-		answered, again, refused := l.claimer.ask(ctx, claims)
-		for _, c := range answered {
-			l.settle(ctx, c)
+		granted, over, again := l.claimer.ask(ctx, claims)
+		for _, c := range over {
+			l.end(c.entry)
 		}
-		for _, c := range refused {
-			l.end(c.entry) // the orchestrator adds the step again if it is still waiting
+		if reading.Err() == nil {
+			l.execute(ctx, granted)
+		} else {
+			l.attempts.handBack(ctx, l, granted)
 		}
-		if len(answered) > 0 {
-			pace.reset()
+		if len(again) < len(claims) {
+			pace.Reset()
 		}
-		if claims = again; len(claims) > 0 && pace.wait(ctx) != nil {
+		if claims = again; len(claims) > 0 && pace.Wait(ctx) != nil {
 			l.slots.give(len(claims))
 			return
 		}
 	}
 }
 
-// settle acts on the answer to a claim.
-func (l *lane) settle(ctx context.Context, c *claim) {
-	if c.answer.GetStatus() != systemv1.ClaimStatus_CLAIM_STATUS_GRANTED {
-		l.end(c.entry)
-		return
+func (l *lane) execute(ctx context.Context, granted []*claim) {
+	for _, c := range granted {
+		l.attempts.begin(ctx, l, c)
 	}
-	l.start(ctx, c)
 }
 
 // end deletes an entry that is dealt with and frees its slot.

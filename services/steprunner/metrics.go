@@ -6,8 +6,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	pawlv1 "pawl.internal/gen/pawl/v1"
 	systemv1 "pawl.internal/gen/pawl/system/v1"
+	pawlv1 "pawl.internal/gen/pawl/v1"
 )
 
 // metrics are the figures of one runner. All labels are from closed sets.
@@ -73,7 +73,9 @@ func (m *metrics) completed(answer systemv1.CompleteStatus) {
 	m.outcomes.WithLabelValues(enumName(answer.String(), "COMPLETE_STATUS_")).Inc()
 }
 
-func (m *metrics) stopped(reason systemv1.StopReason) { m.stops.WithLabelValues(stopName(reason)).Inc() }
+func (m *metrics) stopped(reason systemv1.StopReason) {
+	m.stops.WithLabelValues(stopName(reason)).Inc()
+}
 
 func (m *metrics) heartbeat(err error) {
 	result := "confirmed"

@@ -1,0 +1,117 @@
+package steprunner
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+
+	"github.com/google/uuid"
+
+	systemv1 "pawl.internal/gen/pawl/system/v1"
+	"pawl.internal/services/internal/clock"
+	"pawl.internal/services/steprunner/repeat"
+)
+
+// attempts carries granted claims to their ends: executes them, reports the outcomes, and hands back what this runner
+// will not finish.
+type attempts struct {
+	orchestrator systemv1.OrchestratorServiceClient
+	runner       uuid.UUID
+	cfg          Config
+	clock        clock.Clock
+	log          *slog.Logger
+	metrics      *metrics
+	holds        *holds
+	executor     *executor
+	completer    *completer
+
+	work sync.WaitGroup // the lanes, their claims and the attempts
+}
+
+// hold takes a granted claim into the table, so that heartbeats list it. The context that it returns ends with the hold.
+func (a *attempts) hold(ctx context.Context, l *lane, c *claim) (context.Context, *hold) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	h := &hold{claim: c, lane: l, began: a.clock.Now(), cancel: cancel}
+	a.holds.add(h)
+	a.metrics.running.WithLabelValues(className(c.class)).Inc()
+	return ctx, h
+}
+
+// begin executes a granted claim in a goroutine of its own.
+func (a *attempts) begin(ctx context.Context, l *lane, c *claim) {
+	ctx, h := a.hold(ctx, l, c)
+	a.work.Go(func() { a.run(ctx, h) })
+}
+
+// run executes the step and reports its outcome. A hold that is neither settled nor stopped stays in the table, to be
+// handed back.
+func (a *attempts) run(ctx context.Context, h *hold) {
+	defer h.cancel(nil)
+	settled := false
+	if outcome := a.executor.execute(ctx, h); outcome != nil {
+		settled = a.completer.report(ctx, h.class, outcome) == nil
+	}
+	if _, stopped := errors.AsType[*stopError](context.Cause(ctx)); settled || stopped {
+		a.drop(h)
+	}
+}
+
+// drop ends a hold whose step is no longer this runner's business.
+func (a *attempts) drop(h *hold) {
+	h.cancel(nil)
+	a.holds.remove(h)
+	a.metrics.running.WithLabelValues(className(h.class)).Dec()
+	h.lane.end(h.entry)
+}
+
+// handBack returns claims that were granted while the runner already shuts down; their attempts are not counted.
+func (a *attempts) handBack(ctx context.Context, l *lane, claims []*claim) {
+	list := make([]*hold, len(claims))
+	for i, c := range claims {
+		_, list[i] = a.hold(ctx, l, c)
+	}
+	if a.release(ctx, list, false) == nil {
+		for _, h := range list {
+			a.drop(h)
+		}
+	}
+}
+
+// leave returns all holds and ends the lease with them, so that their steps need not wait for its end.
+func (a *attempts) leave(ctx context.Context) error {
+	list := a.holds.all()
+	if err := a.release(ctx, list, true); err != nil {
+		return err
+	}
+	for _, h := range list {
+		a.drop(h)
+	}
+	return nil
+}
+
+// release hands holds back; it repeats while the orchestrator is away.
+func (a *attempts) release(ctx context.Context, list []*hold, leaving bool) error {
+	pace := repeat.NewPace(a.clock)
+	for {
+		err := a.releaseOnce(ctx, list, leaving)
+		if err == nil || !repeat.Passing(err) {
+			return err
+		}
+		if ended := pace.Wait(ctx); ended != nil {
+			return errors.Join(ended, err)
+		}
+	}
+}
+
+func (a *attempts) releaseOnce(ctx context.Context, list []*hold, leaving bool) error {
+	ctx, cancel := context.WithTimeout(ctx, a.cfg.RPCTimeout)
+	defer cancel()
+	answer, err := a.orchestrator.ReleaseSteps(ctx, &systemv1.ReleaseStepsRequest{
+		RunnerId: a.runner[:], Holds: describe(list), Leaving: leaving,
+	})
+	if err == nil && len(list) > 0 {
+		a.log.InfoContext(ctx, "steps handed back", "steps", len(list), "released", answer.GetReleased())
+	}
+	return err
+}
