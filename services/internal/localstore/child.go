@@ -25,6 +25,8 @@ const (
 	startTime = 60 * time.Second
 	// pollTime is the time between two looks at whether a server answers.
 	pollTime = 20 * time.Millisecond
+	// answerTime bounds one look.
+	answerTime = 2 * time.Second
 	// tailLines is how much of a server's log an error shows.
 	tailLines = 12
 )
@@ -73,7 +75,7 @@ func (c *child) await(ctx context.Context, ready func(context.Context) error) er
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	for {
-		err := ready(ctx)
+		err := c.ask(ctx, ready)
 		if err == nil {
 			return nil
 		}
@@ -86,6 +88,13 @@ func (c *child) await(ctx context.Context, ready func(context.Context) error) er
 			return fmt.Errorf("%s does not answer: %w%s", c.cmd.Path, err, c.tail())
 		}
 	}
+}
+
+// ask asks ready once; a stranger on the server's port may never answer.
+func (c *child) ask(ctx context.Context, ready func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	return ready(ctx)
 }
 
 // stop sends the signals one after the other until the child has ended, waiting a while after each but the last, which must

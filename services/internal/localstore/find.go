@@ -37,6 +37,11 @@ func findPostgres(version string) (string, error) {
 	if path, err := exec.LookPath("initdb"); err == nil {
 		folders = append(folders, filepath.Dir(path))
 	}
+	return choosePostgres(folders, version)
+}
+
+// choosePostgres returns the folder with the newest binaries, or with those of exactly the version, if one is given.
+func choosePostgres(folders []string, version string) (string, error) {
 	newest, at := 0, ""
 	for _, folder := range folders {
 		major := majorVersion(folder)

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -82,13 +83,24 @@ func (r *Redis) Start(ctx context.Context) error {
 		return err
 	}
 	client := redis.NewClient(&redis.Options{Addr: r.address(), MaxRetries: -1})
-	ping := func(ctx context.Context) error { return client.Ping(ctx).Err() }
-	if err := started.await(ctx, ping); err != nil {
+	if err := started.await(ctx, func(ctx context.Context) error { return isServer(ctx, client, started) }); err != nil {
 		started.stop(redisStop, syscall.SIGKILL)
 		return errors.Join(err, client.Close())
 	}
 	r.child = started
 	return client.Close()
+}
+
+// isServer reports whether it is the child that answers, and not another server which has the port already.
+func isServer(ctx context.Context, client *redis.Client, c *child) error {
+	info, err := client.Info(ctx, "server").Result()
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(info, fmt.Sprintf("process_id:%d\r\n", c.cmd.Process.Pid)) {
+		return errors.New("another server answers on its port")
+	}
+	return nil
 }
 
 func (r *Redis) address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(r.cfg.Port)) }
