@@ -28,6 +28,7 @@ const (
 // changes, so it is kept until there are too many.
 type catalog struct {
 	orchestrator systemv1.OrchestratorServiceClient
+	compiler     *pipeline.Compiler
 	clock        clock.Clock
 
 	loads singleflight.Group
@@ -44,7 +45,7 @@ type pipelineKey struct{ tenant, name string }
 type registered struct {
 	// ref is name:version.
 	ref      string
-	compiled *pipeline.Pipeline
+	compiled *pipeline.Compiled
 }
 
 type newest struct {
@@ -52,9 +53,11 @@ type newest struct {
 	until   time.Time
 }
 
-func newCatalog(orchestrator systemv1.OrchestratorServiceClient, c clock.Clock) *catalog {
+func newCatalog(
+	orchestrator systemv1.OrchestratorServiceClient, compiler *pipeline.Compiler, c clock.Clock,
+) *catalog {
 	return &catalog{
-		orchestrator: orchestrator, clock: c,
+		orchestrator: orchestrator, compiler: compiler, clock: c,
 		versions: map[pipelineKey]*registered{}, newest: map[pipelineKey]newest{},
 	}
 }
@@ -100,7 +103,7 @@ func (c *catalog) load(ctx context.Context, key pipelineKey) (*registered, error
 	ref := stored.GetName() + ":" + stored.GetVersion()
 	version := c.recall(pipelineKey{key.tenant, ref})
 	if version == nil {
-		compiled, err := pipeline.Compile("", []byte(stored.GetSource()))
+		compiled, err := c.compiler.Compile("", []byte(stored.GetSource()))
 		if err != nil { // it compiled when it was registered
 			return nil, fault.Internal(err)
 		}

@@ -22,6 +22,7 @@ import (
 	pawlv1 "pawl.internal/gen/pawl/v1"
 	"pawl.internal/services/intake/store"
 	"pawl.internal/services/internal/clock"
+	"pawl.internal/services/internal/pipeline"
 )
 
 // flushEvery is how often the last use of keys is stored.
@@ -41,12 +42,12 @@ type Service struct {
 	store        *store.Store
 	orchestrator systemv1.OrchestratorServiceClient
 	gateway      systemv1.GatewayServiceClient
-
-	keys    *keyring
-	catalog *catalog
-	models  *models
-	pages   pageTokens
-	wakes   *wakes
+	compiler     *pipeline.Compiler
+	keys         *keyring
+	catalog      *catalog
+	models       *models
+	pages        pageTokens
+	wakes        *wakes
 
 	listener net.Listener
 	http     *http.Server

@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	faultv1 "pawl.internal/gen/pawl/fault/v1"
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	pawlv1 "pawl.internal/gen/pawl/v1"
-	"pawl.internal/services/internal/canon"
 	"pawl.internal/services/internal/fault"
 	"pawl.internal/services/internal/pipeline"
 )
@@ -27,8 +25,12 @@ func (s *Service) CreatePipeline(
 	if err != nil {
 		return nil, err
 	}
-	if problems, err := check(req.GetFileName(), source); err != nil || len(problems) > 0 {
-		return nil, errors.Join(err, errPipeline(problems))
+	problems, err := s.check(req.GetFileName(), source)
+	if err != nil {
+		return nil, err
+	}
+	if len(problems) > 0 {
+		return nil, errPipeline(problems)
 	}
 	who := callerOf(ctx)
 	stored, err := s.orchestrator.CreatePipeline(ctx,
@@ -51,7 +53,7 @@ func (s *Service) ValidatePipeline(
 	if err != nil {
 		return nil, err
 	}
-	problems, err := check(req.GetFileName(), source)
+	problems, err := s.check(req.GetFileName(), source)
 	if err != nil {
 		return nil, err
 	}
@@ -75,31 +77,24 @@ func sourceOf(req pipelineBearer) (string, error) {
 	if req.GetSpec() == nil {
 		return req.GetSource(), nil
 	}
-	text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(req.GetSpec())
+	text, err := pipeline.Source(req.GetSpec())
 	if err != nil {
 		return "", fault.Internal(err)
 	}
-	canonical, err := canon.JSON(text) // equal messages are equal texts
-	if err != nil {
-		return "", fault.Internal(err)
-	}
-	return string(canonical), nil
+	return string(text), nil
 }
 
 // check compiles a pipeline and returns what is wrong with it.
-func check(file, source string) (pipeline.Problems, error) {
-	_, err := pipeline.Compile(file, []byte(source))
+func (s *Service) check(file, source string) (pipeline.Problems, error) {
+	_, err := s.compiler.Compile(file, []byte(source))
 	if problems, ok := errors.AsType[pipeline.Problems](err); ok {
 		return problems, nil
 	}
 	return nil, err
 }
 
-// errPipeline refuses a pipeline with all its problems; nil without any.
+// errPipeline refuses a pipeline with all its problems.
 func errPipeline(problems pipeline.Problems) error {
-	if len(problems) == 0 {
-		return nil
-	}
 	violations := make([]fault.Violation, len(problems))
 	for i, p := range problems {
 		violations[i] = fault.Violation{Field: p.Path, Message: p.Message}

@@ -2,6 +2,9 @@ package intake
 
 import (
 	"context"
+	"fmt"
+	"strconv"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -105,4 +108,31 @@ func (s *Service) checkSize(req proto.Message) error {
 func errTooLarge(what string, size, limit int) error {
 	return fault.New(faultv1.ErrorReason_ERROR_REASON_BODY_TOO_LARGE,
 		"%s has %d bytes, and at most %d are allowed", what, size, limit)
+}
+
+// checkInput refuses an input that breaks the pipeline's input schema, with the path of every part that does.
+func (r *registered) checkInput(input []byte) error {
+	broken := r.compiled.ValidateInput(input)
+	if len(broken) == 0 {
+		return nil
+	}
+	violations := make([]fault.Violation, len(broken))
+	for i, v := range broken {
+		violations[i] = fault.Violation{Field: inputField + dotted(v.Path), Message: v.Message}
+	}
+	return fault.Invalid(faultv1.ErrorReason_ERROR_REASON_INPUT_INVALID, violations...).WithMeta("pipeline", r.ref)
+}
+
+// dotted writes a JSON Pointer as the paths of requests are written: /pages/2/title is .pages[2].title.
+func dotted(pointer string) string {
+	var path strings.Builder
+	for _, key := range strings.Split(pointer, "/")[1:] {
+		key = strings.ReplaceAll(strings.ReplaceAll(key, "~1", "/"), "~0", "~")
+		if _, err := strconv.ParseUint(key, 10, 32); err == nil {
+			fmt.Fprintf(&path, "[%s]", key)
+			continue
+		}
+		path.WriteString("." + key)
+	}
+	return path.String()
 }

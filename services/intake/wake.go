@@ -20,7 +20,7 @@ const (
 
 	// eventsBlock is how long one read waits for events, and so how long stopping may take; eventsAnswer is how much longer
 	// its answer may take.
-	eventsBlock  = time.Second
+	eventsBlock  = 500 * time.Millisecond
 	eventsAnswer = 2 * time.Second
 	eventsCount  = 1000
 	// eventsRetry is the wait after a read that failed.

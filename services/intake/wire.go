@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	"pawl.internal/services/intake/rest"
@@ -17,14 +16,24 @@ import (
 	"pawl.internal/services/internal/boot"
 	"pawl.internal/services/internal/fault"
 	"pawl.internal/services/internal/pg"
+	"pawl.internal/services/internal/pipeline"
 	"pawl.internal/services/internal/redisconn"
 )
 
 // Name is what other services dial.
 const Name = "intake"
 
-// closeTime bounds the closing of connections.
-const closeTime = 5 * time.Second
+const (
+	// closeTime bounds the closing of connections.
+	closeTime = 5 * time.Second
+
+	// headerTime, readTime and idleTime bound what a REST client may make a connection wait for.
+	headerTime = 5 * time.Second
+	readTime   = 30 * time.Second
+	idleTime   = 2 * time.Minute
+	// headerBytes bounds the headers of a request.
+	headerBytes = 32 << 10
+)
 
 // Build opens what intake needs and listens for REST calls; gRPC is served by boot.
 func Build(ctx context.Context, p *boot.Process, cfg Config) (*Service, error) {
@@ -52,10 +61,10 @@ func (s *Service) openStore(ctx context.Context, p *boot.Process) error {
 	s.store = store.New(pool)
 	s.keys = newKeyring(s.store, p.Clock)
 	p.Check("postgres", s.store.Ping)
-	return s.openPages(ctx, pool)
+	return s.openPages(ctx)
 }
 
-func (s *Service) openPages(ctx context.Context, _ *pgxpool.Pool) error {
+func (s *Service) openPages(ctx context.Context) error {
 	var candidate [32]byte
 	_, _ = rand.Read(candidate[:]) // never fails: it ends the program rather than return an error
 	key, err := s.store.SigningKey(ctx, pagePurpose, candidate)
@@ -85,7 +94,10 @@ func (s *Service) dialServices(_ context.Context, p *boot.Process) error {
 	}
 	s.orchestrator = systemv1.NewOrchestratorServiceClient(orchestrator)
 	s.gateway = systemv1.NewGatewayServiceClient(gateway)
-	s.catalog = newCatalog(s.orchestrator, p.Clock)
+	if s.compiler, err = pipeline.NewCompiler(); err != nil {
+		return err
+	}
+	s.catalog = newCatalog(s.orchestrator, s.compiler, p.Clock)
 	s.models = newModels(s.gateway, p.Clock)
 	return nil
 }

@@ -95,5 +95,5 @@ func (a *api) writeProblem(ctx context.Context, w http.ResponseWriter, r *http.R
 	}
 	w.Header().Set("Content-Type", contentProblem)
 	w.WriteHeader(status)
-	_, _ = w.Write(text) // the caller went away: nobody is left to tell
+	_, _ = w.Write(append(text, '\n')) // the caller went away: nobody is left to tell
 }
