@@ -41,6 +41,11 @@ type Refs struct {
 	Steps []string
 }
 
+// None says whether it refers to nothing: its value is always the same.
+func (r Refs) None() bool {
+	return !r.Input && !r.Item && !r.Index && !r.Output && !r.Run && len(r.Steps) == 0
+}
+
 // Union is what either refers to.
 func (r Refs) Union(other Refs) Refs {
 	steps := slices.Concat(r.Steps, other.Steps)

@@ -25,9 +25,10 @@ const (
 	// costLimit bounds one evaluation, in CEL's cost units: about a second of one core in the worst case. Trimming a text
 	// of 1 MiB costs 100 000.
 	costLimit = 10_000_000
-	// maxLength bounds one expression, in characters, and maxNesting its depth.
+	// maxLength bounds one expression, in characters.
+	maxLength = 20_000
+	// maxNesting bounds how deep expressions are nested. What is nested deeper costs seconds to check.
 	maxNesting = 100
-	maxLength  = 20_000
 )
 
 // Env is the language: its functions and the names an expression may use.

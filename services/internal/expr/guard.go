@@ -127,7 +127,10 @@ func add(a, b ref.Val) ref.Val {
 			return types.NewErr("a list of the expression is larger than %d elements", maxElements)
 		}
 	}
-	return a.(traits.Adder).Add(b)
+	if left, ok := a.(traits.Adder); ok {
+		return left.Add(b)
+	}
+	return wrongOperands(a, b)
 }
 
 func tooLong() error {
@@ -171,7 +174,11 @@ func checkJoin(args []ref.Val) error {
 }
 
 func checkDistinct(args []ref.Val) error {
-	if list, ok := args[0].(traits.Sizer); ok && list.Size().(types.Int) > maxDistinct {
+	list, ok := args[0].(traits.Sizer)
+	if !ok {
+		return nil
+	}
+	if size, ok := list.Size().(types.Int); ok && size > maxDistinct {
 		return fmt.Errorf("distinct() takes lists of %d items at most", maxDistinct)
 	}
 	return nil

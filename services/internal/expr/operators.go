@@ -20,8 +20,8 @@ const maxExact = 1 << 53
 func arithmetic() map[string]func(a, b ref.Val) ref.Val {
 	return map[string]func(a, b ref.Val) ref.Val{
 		operators.Add:      mixed(add),
-		operators.Subtract: mixed(func(a, b ref.Val) ref.Val { return a.(traits.Subtractor).Subtract(b) }),
-		operators.Multiply: mixed(func(a, b ref.Val) ref.Val { return a.(traits.Multiplier).Multiply(b) }),
+		operators.Subtract: mixed(subtract),
+		operators.Multiply: mixed(multiply),
 		operators.Divide:   divide,
 	}
 }
@@ -70,13 +70,31 @@ func mixed(operator func(a, b ref.Val) ref.Val) func(a, b ref.Val) ref.Val {
 			return err
 		}
 		if a.Type() != b.Type() && number(a) && number(b) {
-			return inDoubles(operator, a, b)
+			return inDoubles(func(a, b types.Double) ref.Val { return operator(a, b) }, a, b)
 		}
 		if a.Type() != b.Type() && (number(a) || number(b)) {
-			return types.NewErr("wrong types: %s and %s", a.Type().TypeName(), b.Type().TypeName())
+			return wrongOperands(a, b)
 		}
 		return operator(a, b)
 	}
+}
+
+func subtract(a, b ref.Val) ref.Val {
+	if left, ok := a.(traits.Subtractor); ok {
+		return left.Subtract(b)
+	}
+	return wrongOperands(a, b)
+}
+
+func multiply(a, b ref.Val) ref.Val {
+	if left, ok := a.(traits.Multiplier); ok {
+		return left.Multiply(b)
+	}
+	return wrongOperands(a, b)
+}
+
+func wrongOperands(a, b ref.Val) ref.Val {
+	return types.NewErr("wrong types: %s and %s", a.Type().TypeName(), b.Type().TypeName())
 }
 
 // divide divides any two numbers exactly, as far as a float64 goes.
@@ -85,16 +103,16 @@ func divide(a, b ref.Val) ref.Val {
 		return err
 	}
 	if !number(a) || !number(b) {
-		return types.NewErr("wrong types: %s and %s", a.Type().TypeName(), b.Type().TypeName())
+		return wrongOperands(a, b)
 	}
 	if b.Equal(types.IntZero) == types.True {
 		return types.NewErr("division by zero")
 	}
-	return inDoubles(func(a, b ref.Val) ref.Val { return a.(types.Double) / b.(types.Double) }, a, b)
+	return inDoubles(func(a, b types.Double) ref.Val { return a / b }, a, b)
 }
 
 // inDoubles computes with float64s, unless a whole number has none.
-func inDoubles(operator func(a, b ref.Val) ref.Val, a, b ref.Val) ref.Val {
+func inDoubles(operator func(a, b types.Double) ref.Val, a, b ref.Val) ref.Val {
 	left, err := toDouble(a)
 	if err != nil {
 		return types.WrapErr(err)

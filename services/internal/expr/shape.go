@@ -8,7 +8,7 @@ import (
 // Kind is a type of JSON value.
 type Kind int
 
-// The kinds. Null is none of them: a shape whose value may be null is of kind Unknown, or says so at its parts.
+// The kinds. Null is none of them: every value may be null instead of its kind.
 const (
 	Unknown Kind = iota
 	Bool
@@ -38,20 +38,11 @@ func placeholders() map[Kind]placeholder {
 // Shape is what is known of a value before it exists. The zero Shape knows nothing.
 type Shape struct {
 	Kind Kind
-	// Nullable says that the value may be null instead of its kind.
-	Nullable bool
 	// Fields are the known fields of an object. Closed says that there are no others.
 	Fields map[string]*Shape
 	Closed bool
 	// Items is the shape of a list's items; nil if unknown.
 	Items *Shape
-}
-
-// OrNull is the same shape, but the value may be null.
-func (s *Shape) OrNull() *Shape {
-	nullable := *s
-	nullable.Nullable = true
-	return &nullable
 }
 
 // ListOf is the shape of a list.

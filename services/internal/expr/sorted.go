@@ -44,9 +44,14 @@ func compareKeys(a, b ref.Val) int {
 	if order := cmp.Compare(a.Type().TypeName(), b.Type().TypeName()); order != 0 {
 		return order
 	}
-	if s, ok := a.(types.String); ok {
-		return canon.CompareKeys(string(s), string(b.(types.String)))
+	switch a := a.(type) {
+	case types.String:
+		other, _ := b.(types.String)
+		return canon.CompareKeys(string(a), string(other))
+	case traits.Comparer:
+		order, _ := a.Compare(b).(types.Int)
+		return int(order)
+	default:
+		return 0
 	}
-	order, _ := a.(traits.Comparer).Compare(b).(types.Int)
-	return int(order)
 }

@@ -80,7 +80,7 @@ func toJSON(value ref.Val) (any, error) {
 	case types.Bytes:
 		return base64.StdEncoding.EncodeToString(v), nil
 	case types.Timestamp, types.Duration:
-		return string(v.ConvertToType(types.StringType).(types.String)), nil
+		return fmt.Sprint(v.ConvertToType(types.StringType).Value()), nil
 	case *types.Optional:
 		if v.HasValue() {
 			return toJSON(v.GetValue())

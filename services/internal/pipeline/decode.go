@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 
@@ -93,7 +92,7 @@ func (s shaper) message(n *node, schema protoreflect.MessageDescriptor, where pa
 		}
 		if choice := known.ContainingOneof(); choice != nil && !choice.IsSynthetic() {
 			if other, taken := chosen[choice.FullName()]; taken {
-				s.found.add(f.at, where.then(f.key), "there is %s already; give one of %s", other, names(choice.Fields()))
+				s.found.add(f.at, where.then(f.key), "there is %s already; give only one of %s", other, strings.Join(names(choice.Fields()), ", "))
 				continue
 			}
 			chosen[choice.FullName()] = f.key
@@ -183,29 +182,26 @@ func (s shaper) want(n *node, wanted kind, where path) *node {
 
 // unknown reports an unknown field. The one that was probably meant is not reported as missing besides.
 func (s shaper) unknown(f field, schema protoreflect.MessageDescriptor, where path) {
-	known := map[string]bool{}
-	for i := range schema.Fields().Len() {
-		known[string(schema.Fields().Get(i).Name())] = true
-	}
-	meant, kinds := suggest.Closest(f.key, maps.Keys(known)), schema.Oneofs().ByName("kind")
-	hint := "; known here are " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
+	known := slices.Sorted(slices.Values(names(schema.Fields())))
+	meant, kinds := suggest.Closest(f.key, slices.Values(known)), schema.Oneofs().ByName("kind")
+	hint := "; known here are " + strings.Join(known, ", ")
 	switch {
 	case meant != "":
-		hint = suggest.DidYouMean(f.key, maps.Keys(known))
+		hint = suggest.DidYouMean(f.key, slices.Values(known))
 		s.found.mark(where.then(meant))
 	case kinds != nil:
-		hint = "; the kinds of steps are " + names(kinds.Fields())
+		hint = "; the kinds of steps are " + strings.Join(names(kinds.Fields()), ", ")
 		s.found.mark(where.then("kind"))
 	}
 	s.found.add(f.at, where.then(f.key), "unknown field%s", hint)
 }
 
-func names(fields protoreflect.FieldDescriptors) string {
-	var all []string
-	for i := range fields.Len() {
-		all = append(all, string(fields.Get(i).Name()))
+func names(fields protoreflect.FieldDescriptors) []string {
+	all := make([]string, fields.Len())
+	for i := range all {
+		all[i] = string(fields.Get(i).Name())
 	}
-	return strings.Join(all, ", ")
+	return all
 }
 
 // checkRules checks the rules that stand beside the fields in the schema.
@@ -259,16 +255,20 @@ func isChoice(violation *protovalidate.Violation) bool {
 
 // kindReported says whether a step lacks its kind only because there is a problem with it.
 func kindReported(violation *protovalidate.Violation, where path, found *problems) bool {
-	return isChoice(violation) && slices.ContainsFunc([]string{"kind", "llm", "transform", "validate"}, func(field string) bool {
+	return isChoice(violation) && slices.ContainsFunc(append(stepKinds(), "kind"), func(field string) bool {
 		return found.reported(where.then(field))
 	})
+}
+
+func stepKinds() []string {
+	return names((&pawlv1.Step{}).ProtoReflect().Descriptor().Oneofs().ByName("kind").Fields())
 }
 
 func ruleMessage(violation *protovalidate.Violation, given bool) string {
 	message := violation.Proto.GetMessage()
 	switch {
 	case isChoice(violation):
-		return "does nothing; give it one of llm, transform, validate"
+		return "does nothing; give it " + either(stepKinds())
 	case violation.Proto.GetRuleId() == "required" && given:
 		return "is empty"
 	case violation.Proto.GetRuleId() == "required":

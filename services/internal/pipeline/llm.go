@@ -161,7 +161,7 @@ func (b *build) conversation(l *llm, where path, names expr.Names) {
 	prompt, messages := where.then("prompt"), where.then("messages")
 	switch {
 	case b.has(prompt) && b.has(messages):
-		b.fail(messages, "there is a prompt already; give one of prompt, messages")
+		b.fail(messages, "there is prompt already; give only one of prompt, messages")
 	case b.has(messages):
 		l.messages = b.messages(messages, names)
 	case b.found.reported(prompt) || b.found.reported(messages):
@@ -223,16 +223,19 @@ func isExpression(value string) bool { return len(value) > 2 && value[:2] == "${
 // parameter compiles a sampling parameter. A constant is checked at once.
 func (b *build) parameter(where path, kind parameterKind, names expr.Names) parameter {
 	p := parameter{kind, b.value(where, names)}
-	n := b.doc.root.find(where)
-	switch {
-	case p.value.template != nil && p.value.template.Expr() != nil:
-		b.wantKind(where, p.value.template.Shape(), kind.kinds...)
-	case len(p.value.refs().Steps) == 0 && !b.found.reported(where):
-		if constant, err := p.value.eval(expr.NewScope(expr.Data{})); err == nil && n.kind != null {
-			if err := kind.set(&Request{}, constant); err != nil {
-				b.fail(where, "%s, or an expression that gives it", err)
-			}
-		}
+	if b.found.reported(where) {
+		return p
+	}
+	if !p.value.refs().None() {
+		b.wantKind(where, p.value.shape(), kind.kinds...)
+		return p
+	}
+	constant, err := p.value.eval(expr.NewScope(expr.Data{}))
+	if err == nil && constant != nil {
+		err = kind.set(&Request{}, constant)
+	}
+	if err != nil {
+		b.fail(where, "%s, or an expression that gives it", err)
 	}
 	return p
 }

@@ -49,8 +49,7 @@ func typeOfSchema(declared *node) *expr.Shape {
 			"array": expr.List, "object": expr.Object,
 		}[word.value]
 		switch {
-		case word.value == "null":
-			shape.Nullable = true
+		case word.value == "null": // every value may be null
 		case !known || shape.Kind != expr.Unknown:
 			return &expr.Shape{}
 		default:

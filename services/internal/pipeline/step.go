@@ -124,14 +124,8 @@ func (b *build) onlyWhereItMatters(s *Step) {
 
 // outputShape is what other steps know of a step's output.
 func outputShape(s *Step, output *expr.Shape) *expr.Shape {
-	if s.OnError == "continue" {
-		output = output.OrNull()
-	}
 	if s.FanOut {
-		output = expr.ListOf(output)
-	}
-	if s.when != nil {
-		output = output.OrNull()
+		return expr.ListOf(output)
 	}
 	return output
 }

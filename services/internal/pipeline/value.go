@@ -77,7 +77,7 @@ func (v *value) refs() expr.Refs {
 func (v *value) shape() *expr.Shape {
 	switch v.kind {
 	case null:
-		return &expr.Shape{Nullable: true}
+		return &expr.Shape{}
 	case boolean:
 		return &expr.Shape{Kind: expr.Bool}
 	case number:
