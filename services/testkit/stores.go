@@ -3,7 +3,6 @@ package testkit
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -112,23 +111,4 @@ func startPostgres(ctx context.Context, folder string) (*localstore.Postgres, er
 func startRedis(ctx context.Context, folder string) (*localstore.Redis, error) {
 	cfg := localstore.RedisConfig{Dir: filepath.Join(folder, "redis"), Real: true}
 	return localstore.StartRedis(ctx, cfg, slog.New(slog.DiscardHandler))
-}
-
-// own are the stores of this test binary, which have no other owner than Main.
-//
-//nolint:gochecknoglobals // see above
-var own struct {
-	stores  Stores
-	managed bool // Main will stop them
-}
-
-// given returns the server that the variable names, or else the binary's own.
-func given(ctx context.Context, variable string, start func(*Stores, context.Context) (string, error)) (string, error) {
-	if url := os.Getenv(variable); url != "" {
-		return url, nil
-	}
-	if !own.managed {
-		return "", fmt.Errorf("neither is %s set, nor has the package a TestMain that calls testkit.Main", variable)
-	}
-	return start(&own.stores, ctx)
 }

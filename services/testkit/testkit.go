@@ -13,6 +13,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -37,7 +38,7 @@ const pollTime = 10 * time.Millisecond
 func Main(m *testing.M, leaks ...goleak.Option) {
 	own.managed = true
 	code := m.Run()
-	own.stores.Stop()
+	own.clean()
 	if code == 0 {
 		if err := goleak.Find(leaks...); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -45,6 +46,38 @@ func Main(m *testing.M, leaks ...goleak.Option) {
 		}
 	}
 	os.Exit(code)
+}
+
+// own is what the tests of this binary share, which has no other owner than Main.
+//
+//nolint:gochecknoglobals // see above
+var own shared
+
+type shared struct {
+	managed bool // Main will clean up
+	stores  Stores
+
+	mu       sync.Mutex
+	programs map[string]string // guarded by mu; path by package
+	folders  []string          // guarded by mu; to remove at the end
+}
+
+func (s *shared) clean() {
+	s.stores.Stop()
+	for _, folder := range s.folders {
+		_ = os.RemoveAll(folder) // a leftover in the temporary folder harms nobody
+	}
+}
+
+// given returns the server that the variable names, or else the binary's own.
+func given(ctx context.Context, variable string, start func(*Stores, context.Context) (string, error)) (string, error) {
+	if url := os.Getenv(variable); url != "" {
+		return url, nil
+	}
+	if !own.managed {
+		return "", fmt.Errorf("neither is %s set, nor has the package a TestMain that calls testkit.Main", variable)
+	}
+	return start(&own.stores, ctx)
 }
 
 // Eventually tries until it gets nil, and fails the test with the last error when the time is over.

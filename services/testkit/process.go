@@ -1,0 +1,230 @@
+package testkit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	// readyTime bounds the start of a process.
+	readyTime = time.Minute
+	// stopTime bounds its end in order.
+	stopTime = time.Minute
+	// shownLines is how much of a process's output a failed test shows.
+	shownLines = 100
+)
+
+// ProcessConfig says what to run.
+type ProcessConfig struct {
+	// Path of the program; see Build.
+	Path string
+	Args []string
+	// Env is added to the environment of the test.
+	Env []string
+}
+
+// Process is a program that a test runs, and kills as it likes. It ends with the test at the latest, and its own children
+// with it. When the test has failed, the end of its output is shown.
+type Process struct {
+	t      testing.TB
+	cmd    *exec.Cmd
+	output *output
+	exited chan struct{} // closed after the process has ended
+	err    error         // how it ended; set before exited is closed
+}
+
+// Start runs a program.
+func Start(t testing.TB, cfg ProcessConfig) *Process {
+	t.Helper()
+	cmd := exec.Command(cfg.Path, cfg.Args...) //nolint:noctx // the test ends it with the signal that it wants
+	cmd.Env = append(os.Environ(), cfg.Env...)
+	cmd.SysProcAttr = attributes()
+	p := &Process{t: t, cmd: cmd, output: &output{}, exited: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = p.output, p.output
+	started := make(chan error)
+	go func() {
+		// The kernel ends the program when the thread that started it ends, so that thread stays as long as the program.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			p.err = cmd.Wait()
+			close(p.exited)
+		}
+	}()
+	require.NoError(t, <-started)
+	t.Cleanup(p.clean)
+	return p
+}
+
+// PID is the process's id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Output is what the process has written so far, to stdout and stderr.
+func (p *Process) Output() string { return p.output.String() }
+
+// Kill ends the process at once, without a chance to tidy up.
+func (p *Process) Kill() {
+	p.Signal(syscall.SIGKILL)
+	<-p.exited
+}
+
+// Pause stops the process where it stands, until Resume. Once Pause has returned, the process does nothing more.
+func (p *Process) Pause() {
+	p.t.Helper()
+	p.Signal(syscall.SIGSTOP)
+	p.await(func() error {
+		if !stands(p.PID()) {
+			return errors.New("it still runs")
+		}
+		return nil
+	})
+}
+
+// Resume ends Pause.
+func (p *Process) Resume() { p.Signal(syscall.SIGCONT) }
+
+// Stop asks the process to end and returns how it did; one that does not is killed, which fails the test.
+func (p *Process) Stop() error {
+	p.t.Helper()
+	p.Signal(syscall.SIGTERM)
+	return p.Wait(stopTime)
+}
+
+// Signal sends a signal. One that has ended already gets none.
+func (p *Process) Signal(signal os.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(signal); !errors.Is(err, os.ErrProcessDone) {
+		require.NoError(p.t, err)
+	}
+}
+
+// Wait returns how the process ended; when it does not within the time, it is killed and the test fails.
+func (p *Process) Wait(timeout time.Duration) error {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	select {
+	case <-p.exited:
+		return p.err
+	case <-ctx.Done():
+		p.Kill()
+		p.t.Fatalf("%s did not end within %v", p.cmd, timeout)
+		return nil
+	}
+}
+
+// AwaitOK waits until a GET of the URL is answered by 200.
+func (p *Process) AwaitOK(url string) {
+	p.t.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Second}
+	p.await(func() error {
+		request, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			return fmt.Errorf("%s answers %s", url, response.Status)
+		}
+		return nil
+	})
+}
+
+// AwaitFile waits until the file is there and its content is to check's liking.
+func (p *Process) AwaitFile(path string, check func(content []byte) error) {
+	p.t.Helper()
+	p.await(func() error {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return check(content)
+	})
+}
+
+// await is Eventually that gives up at once when the process ends.
+func (p *Process) await(try func() error) {
+	p.t.Helper()
+	Eventually(p.t, readyTime, func() error {
+		select {
+		case <-p.exited:
+			p.t.Fatalf("%s ended before it was ready: %v", p.cmd, p.err)
+		default:
+		}
+		return try()
+	})
+}
+
+// clean ends the process and its children, and shows what it wrote if the test has failed.
+func (p *Process) clean() {
+	_ = syscall.Kill(-p.PID(), syscall.SIGKILL) // there may be nobody left
+	<-p.exited
+	if p.t.Failed() {
+		p.t.Logf("output of %s:\n%s", p.cmd, lastLines(p.Output(), shownLines))
+	}
+}
+
+func lastLines(text string, n int) string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// output collects what a process writes while others read it.
+type output struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer // guarded by mu
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buffer.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buffer.String()
+}
+
+// Build compiles the package's program, once for all tests of the binary, and returns its path.
+func Build(t testing.TB, pkg string) string {
+	t.Helper()
+	own.mu.Lock()
+	defer own.mu.Unlock()
+	if path := own.programs[pkg]; path != "" {
+		return path
+	}
+	require.True(t, own.managed, "Build needs a TestMain that calls testkit.Main")
+	folder, err := dataFolder()
+	require.NoError(t, err)
+	own.folders = append(own.folders, folder)
+	path := filepath.Join(folder, filepath.Base(pkg))
+	said, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, pkg).CombinedOutput()
+	require.NoError(t, err, "build %s:\n%s", pkg, said)
+	if own.programs == nil {
+		own.programs = map[string]string{}
+	}
+	own.programs[pkg] = path
+	return path
+}
