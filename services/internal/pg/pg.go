@@ -87,9 +87,10 @@ func where(c *pgx.ConnConfig) string {
 	return fmt.Sprintf("database %q at %s:%d as user %q", c.Database, c.Host, c.Port, c.User)
 }
 
-// prepare makes a new connection give times in UTC.
+// prepare makes a new connection give times in UTC, and take UUIDs as bytes.
 func prepare(_ context.Context, conn *pgx.Conn) error {
 	types := conn.TypeMap()
+	registerUUIDs(types)
 	instant := &pgtype.Type{
 		Name: "timestamptz", OID: pgtype.TimestamptzOID,
 		Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC},
