@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/google/uuid"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	systemv1 "pawl.internal/gen/pawl/system/v1"
@@ -34,6 +35,9 @@ func (s *Service) Heartbeat(ctx context.Context, req *systemv1.HeartbeatRequest)
 	s.runners.confirm(runner, began.Add(s.config.Lease))
 	stops, err := s.settleHolds(ctx, machine.ID(runner), req.GetHolds())
 	if err != nil {
+		return nil, err
+	}
+	if err := s.expireUnlisted(ctx, runner, req.GetHolds()); err != nil {
 		return nil, err
 	}
 	return &systemv1.HeartbeatResponse{Lease: durationpb.New(s.config.Lease), Stops: stops}, nil
@@ -73,6 +77,19 @@ func (s *Service) settleHolds(ctx context.Context, runner machine.ID, holds []*s
 		}
 	}
 	return stops, nil
+}
+
+// expireUnlisted takes the steps from a runner that it claimed long ago and does not list: the answer to its claim was lost.
+func (s *Service) expireUnlisted(ctx context.Context, runner uuid.UUID, holds []*systemv1.Hold) error {
+	listed := make([]store.Ref, len(holds))
+	for i, h := range holds {
+		listed[i] = refOf(h.GetStep())
+	}
+	lost, err := s.store.UnlistedSteps(ctx, runner, listed)
+	if err != nil || len(lost) == 0 {
+		return err
+	}
+	return away(s.store.Submit(ctx, expirations(lost)...))
 }
 
 // differs reports whether the row must learn something from the hold, or the runner from the row.

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	systemv1 "pawl.internal/gen/pawl/system/v1"
+	"pawl.internal/services/orchestrator/machine"
 )
 
 // metrics counts what is particular to the orchestrator; calls and their times are counted for every service alike.
@@ -13,6 +14,8 @@ type metrics struct {
 	outcomes *prometheus.CounterVec
 	stops    *prometheus.CounterVec
 	notices  *prometheus.CounterVec
+	sweeps   *prometheus.CounterVec
+	dispatch *prometheus.GaugeVec
 }
 
 func newMetrics(registry prometheus.Registerer) *metrics {
@@ -21,6 +24,10 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		registry.MustRegister(c)
 		return c
 	}
+	dispatch := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "pawl_orchestrator_dispatched_steps", Help: "Steps that are queued or running, by class.",
+	}, []string{"class"})
+	registry.MustRegister(dispatch)
 	return &metrics{
 		created:  counter("runs_created_total", "Calls of CreateRun, by kind and whether the run was new.", "kind", "result"),
 		claims:   counter("claims_total", "Claims of steps, by answer.", "answer"),
@@ -28,6 +35,8 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		stops:    counter("stops_total", "Steps that runners were told to let go of, by reason.", "reason"),
 		notices: counter("notices_total",
 			"Stream entries and events after a commit: published, or dropped and left to the sweeps.", "kind", "result"),
+		sweeps:   counter("swept_total", "Events that a sweep had to make, by what it looked at.", "sweep"),
+		dispatch: dispatch,
 	}
 }
 
@@ -54,4 +63,12 @@ func (m *metrics) noticed(kind string, n int, err error) {
 		result = "dropped"
 	}
 	m.notices.WithLabelValues(kind, result).Add(float64(n))
+}
+
+// swept counts n events that a sweep has made.
+func (m *metrics) swept(sweep string, n int) { m.sweeps.WithLabelValues(sweep).Add(float64(n)) }
+
+// dispatched shows how many steps of a class are queued or running.
+func (m *metrics) dispatched(class machine.Class, n int) {
+	m.dispatch.WithLabelValues(string(class)).Set(float64(n))
 }

@@ -36,6 +36,12 @@ type Service struct {
 	publisher *publisher
 	runners   *runners
 	ping      func(context.Context) error
+
+	judge      *judge
+	sweeper    *sweeper
+	janitor    *janitor
+	dispatcher *dispatcher
+	relay      *relay
 }
 
 // Register adds the service's methods to a server.
@@ -51,6 +57,9 @@ func (s *Service) Run(ctx context.Context) error {
 	})
 	group.Go(func() error { return s.publisher.run(publishing) })
 	group.Go(func() error { return clock.Every(ctx, s.clock, partitionEvery, s.makePartitions) })
+	for _, loop := range []func(context.Context) error{s.dispatcher.run, s.sweeper.run, s.janitor.run, s.relay.run} {
+		group.Go(func() error { return loop(ctx) })
+	}
 	return group.Wait()
 }
 

@@ -32,7 +32,11 @@ func (s *Service) readRun(ctx context.Context, tenant, run string) (*systemv1.Ge
 	if err != nil {
 		return nil, err
 	}
-	shown, err := runProto(row)
+	views, err := s.store.View(ctx, tenant, []db.ReadRunRow{*row})
+	if err != nil {
+		return nil, err
+	}
+	shown, err := runProto(&views[0])
 	if err != nil {
 		return nil, err
 	}
@@ -46,8 +50,8 @@ func (s *Service) readRun(ctx context.Context, tenant, run string) (*systemv1.Ge
 	return &systemv1.GetRunResponse{Run: shown, Kind: row.Kind}, nil
 }
 
-// runProto shows the head of a run.
-func runProto(row *db.ReadRunRow) (*pawlv1.Run, error) {
+// runProto shows a run without its result.
+func runProto(row *store.RunView) (*pawlv1.Run, error) {
 	run := &pawlv1.Run{
 		RunId: row.ID.String(), Status: runStatusProto(machine.RunStatus(row.Status)),
 		StepsDone: row.StepsDone, StepsTotal: row.StepsTotal, CostSoFarUsd: row.CostUsd.String(),
@@ -69,7 +73,43 @@ func runProto(row *db.ReadRunRow) (*pawlv1.Run, error) {
 	if err := json.Unmarshal(row.Labels, &run.Labels); err != nil {
 		return nil, fmt.Errorf("labels of run %s: %w", row.ID, err)
 	}
+	run.Shards, run.Blockage = shardsProto(row), blockageProto(row)
 	return run, nil
+}
+
+// shardsProto says how far the current step is, when it is a fan-out.
+func shardsProto(v *store.RunView) *pawlv1.ShardCount {
+	if v.Head == nil {
+		return nil
+	}
+	step, open := v.Head.CurrentStep(v.Plan)
+	if !open || v.Head.State.Heads[step].Shards.Total == 0 {
+		return nil
+	}
+	shards := v.Head.State.Heads[step].Shards
+	return &pawlv1.ShardCount{Done: int32(shards.Done + shards.Skipped + shards.Failed), Total: int32(shards.Total)}
+}
+
+func blockageProto(v *store.RunView) *pawlv1.Blockage {
+	b := v.Blockage
+	if b == nil {
+		return nil
+	}
+	shown := &pawlv1.Blockage{
+		Code: string(b.Code), Since: timestampUnlessZero(b.Since), Sentence: b.Sentence, SuggestedAction: b.Action,
+		AutoResolvesAt: timestampUnlessZero(b.ResolvesAt), Then: b.Then,
+	}
+	if b.Key.Step != machine.AllSteps {
+		shown.Step = v.Plan.Steps[b.Key.Step].Name
+	}
+	return shown
+}
+
+func timestampUnlessZero(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
 }
 
 func timestampOrNil(t *time.Time) *timestamppb.Timestamp {

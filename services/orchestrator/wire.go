@@ -7,9 +7,11 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	systemv1 "pawl.internal/gen/pawl/system/v1"
 	"pawl.internal/services/internal/boot"
 	"pawl.internal/services/internal/pg"
 	"pawl.internal/services/internal/redisconn"
+	"pawl.internal/services/orchestrator/machine"
 	"pawl.internal/services/orchestrator/store"
 )
 
@@ -30,10 +32,47 @@ func Build(ctx context.Context, p *boot.Process, cfg Config) (*Service, error) {
 	if err := s.openPublisher(ctx, p); err != nil {
 		return nil, err
 	}
+	if err := s.openRelay(p); err != nil {
+		return nil, err
+	}
 	if err := s.openStore(ctx, p); err != nil {
 		return nil, err
 	}
+	s.makeLoops(p)
 	return s, nil
+}
+
+// openRelay connects to the gateway.
+func (s *Service) openRelay(p *boot.Process) error {
+	connection, err := p.Dial("llm-gateway")
+	if err != nil {
+		return err
+	}
+	s.relay = &relay{
+		gateway: systemv1.NewGatewayServiceClient(connection), clock: s.clock, log: s.log, wake: make(chan struct{}, 1),
+	}
+	return nil
+}
+
+// makeLoops makes what keeps the system going without being asked.
+func (s *Service) makeLoops(p *boot.Process) {
+	s.relay.store = s.store
+	s.judge = &judge{clock: s.clock, lease: s.config.Lease, show: s.store.ShowReplica, self: s.ids.V4()}
+	p.OnStop("orchestrator replica", closeTime, func(ctx context.Context) error { return s.store.Tidy(ctx, s.judge.self) })
+	s.sweeper = &sweeper{
+		store: s.store, judge: s.judge, publisher: s.publisher, clock: s.clock, log: s.log, metrics: s.metrics,
+	}
+	s.janitor = &janitor{sweeper: s.sweeper, store: s.store, streams: s.publisher.steps, clock: s.clock, log: s.log}
+	s.dispatcher = &dispatcher{
+		store: s.store, clock: s.clock, log: s.log, metrics: s.metrics, turn: map[machine.Class]string{},
+		rate: map[machine.Class]*rate{machine.Interactive: {}, machine.Batch: {}},
+	}
+}
+
+// announce tells what a committed group leads to.
+func (s *Service) announce(n store.Notices) {
+	s.publisher.add(n)
+	s.relay.notice(n)
 }
 
 func (s *Service) openPublisher(ctx context.Context, p *boot.Process) error {
@@ -71,7 +110,7 @@ func (s *Service) openStore(ctx context.Context, p *boot.Process) error {
 	}
 	s.store = store.New(store.Deps{
 		Pool: pool, Control: control, Clock: s.clock, IDs: s.ids, Compile: compile, Codec: codec,
-		Window: store.NewWindow(), Publish: s.publisher.add, Random: store.NewRandom(rand.Uint64()), //nolint:gosec // jitter
+		Window: store.NewWindow(), Publish: s.announce, Random: store.NewRandom(rand.Uint64()), //nolint:gosec // jitter
 	}, store.Config{Lanes: s.config.CommitLanes, Lease: s.config.Lease})
 	s.ping = control.Ping
 	p.Check("postgres", s.ping)

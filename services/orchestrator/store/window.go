@@ -19,6 +19,7 @@ type Window struct {
 type lane struct {
 	// room is negative while more is in the stream than should be.
 	room    atomic.Int64
+	left    atomic.Int64 // steps that have left, ever
 	waiting atomic.Bool
 }
 
@@ -56,10 +57,14 @@ func (w *Window) Return(class machine.Class, n int) {
 	}
 	l := w.lane(class)
 	l.room.Add(int64(n))
+	l.left.Add(int64(n))
 	if l.waiting.Load() {
 		w.signal()
 	}
 }
+
+// Left returns how many steps of the class have given back their room since the process began.
+func (w *Window) Left(class machine.Class) int64 { return w.lane(class).left.Load() }
 
 // Wake delivers when the dispatcher has something to do: steps wait, and there may be room.
 func (w *Window) Wake() <-chan struct{} { return w.wake }

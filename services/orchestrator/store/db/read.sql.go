@@ -15,39 +15,46 @@ import (
 
 const readRun = `-- name: ReadRun :one
 
-SELECT id, kind, pipeline, pipeline_version, steps_total, output_step, entity_id, document_id, labels, created_at,
-       class, budget_usd, status, state, current_step, steps_done, reason, error, coalesce(undo, '')::text AS undo,
-       cost_usd, version, deadline_at, started_at, finished_at, updated_at
+SELECT id, kind, pipeline, pipeline_version, pipeline_digest, steps_total, output_step, entity_id, document_id, labels,
+       not_before, created_at, class, budget_usd, status, state, current_step, steps_done, reason, error,
+       coalesce(undo, '')::text AS undo, spend_epoch, seq, cost_usd, version, deadline_at, paused_at, cancel_requested_at,
+       started_at, finished_at, updated_at
 FROM core.pipeline_run
 WHERE id = $1 AND tenant = $2
 `
 
 type ReadRunRow struct {
-	ID              uuid.UUID
-	Kind            string
-	Pipeline        string
-	PipelineVersion string
-	StepsTotal      int32
-	OutputStep      string
-	EntityID        string
-	DocumentID      *uuid.UUID
-	Labels          []byte
-	CreatedAt       time.Time
-	Class           string
-	BudgetUsd       *money.Pico
-	Status          string
-	State           []byte
-	CurrentStep     string
-	StepsDone       int32
-	Reason          string
-	Error           string
-	Undo            string
-	CostUsd         money.Pico
-	Version         int64
-	DeadlineAt      time.Time
-	StartedAt       *time.Time
-	FinishedAt      *time.Time
-	UpdatedAt       time.Time
+	ID                uuid.UUID
+	Kind              string
+	Pipeline          string
+	PipelineVersion   string
+	PipelineDigest    []byte
+	StepsTotal        int32
+	OutputStep        string
+	EntityID          string
+	DocumentID        *uuid.UUID
+	Labels            []byte
+	NotBefore         *time.Time
+	CreatedAt         time.Time
+	Class             string
+	BudgetUsd         *money.Pico
+	Status            string
+	State             []byte
+	CurrentStep       string
+	StepsDone         int32
+	Reason            string
+	Error             string
+	Undo              string
+	SpendEpoch        int32
+	Seq               int64
+	CostUsd           money.Pico
+	Version           int64
+	DeadlineAt        time.Time
+	PausedAt          *time.Time
+	CancelRequestedAt *time.Time
+	StartedAt         *time.Time
+	FinishedAt        *time.Time
+	UpdatedAt         time.Time
 }
 
 // What readers ask of a run. Every query carries the tenant.
@@ -59,11 +66,13 @@ func (q *Queries) ReadRun(ctx context.Context, iD uuid.UUID, tenant string) (Rea
 		&i.Kind,
 		&i.Pipeline,
 		&i.PipelineVersion,
+		&i.PipelineDigest,
 		&i.StepsTotal,
 		&i.OutputStep,
 		&i.EntityID,
 		&i.DocumentID,
 		&i.Labels,
+		&i.NotBefore,
 		&i.CreatedAt,
 		&i.Class,
 		&i.BudgetUsd,
@@ -74,9 +83,13 @@ func (q *Queries) ReadRun(ctx context.Context, iD uuid.UUID, tenant string) (Rea
 		&i.Reason,
 		&i.Error,
 		&i.Undo,
+		&i.SpendEpoch,
+		&i.Seq,
 		&i.CostUsd,
 		&i.Version,
 		&i.DeadlineAt,
+		&i.PausedAt,
+		&i.CancelRequestedAt,
 		&i.StartedAt,
 		&i.FinishedAt,
 		&i.UpdatedAt,

@@ -374,6 +374,13 @@ CREATE TABLE core.runner (
     lease_until       timestamptz NOT NULL
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_scale_factor = 0);
 
+-- Replicas of the orchestrator: each writes here once a second, which proves to itself that PostgreSQL takes its writes.
+CREATE TABLE core.replica (
+    instance   uuid        PRIMARY KEY,
+    started_at timestamptz NOT NULL,
+    seen_at    timestamptz NOT NULL
+) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_scale_factor = 0);
+
 -- Every step and shard that has begun, or waits to, in one shape for readers.
 CREATE VIEW core.step_state AS
 SELECT l.run_id, l.step, l.shard, l.generation, l.status, l.attempt,
