@@ -47,19 +47,32 @@ func (l *lease) run(ctx context.Context) {
 // renew sends heartbeats until one is confirmed, and acts on its answer.
 func (l *lease) renew(ctx context.Context) error {
 	pace := repeat.NewPace(l.clock)
-	for {
+	for tries := 1; ; tries++ {
 		sent := l.clock.Now()
 		answer, err := l.beat(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		l.metrics.heartbeat(err)
+		l.report(ctx, tries, err)
 		if err == nil {
 			l.confirm(sent, answer.GetLease().AsDuration())
 			l.obey(answer.GetStops())
 			return nil
 		}
-		l.log.WarnContext(ctx, "heartbeat not confirmed", "error", err, "age", sent.Sub(l.lastSent()))
 		if err := pace.Wait(ctx); err != nil {
 			return err
 		}
+	}
+}
+
+// report logs the beginning and the end of a time without confirmation.
+func (l *lease) report(ctx context.Context, tries int, err error) {
+	switch {
+	case err != nil && tries == 1:
+		l.log.WarnContext(ctx, "heartbeat not confirmed; repeating it", "error", err)
+	case err == nil && tries > 1:
+		l.log.InfoContext(ctx, "heartbeat confirmed again", "tries", tries)
 	}
 }
 
@@ -111,12 +124,6 @@ func (l *lease) untilNext() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.length/4 - l.clock.Now().Sub(l.sentAt)
-}
-
-func (l *lease) lastSent() time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.sentAt
 }
 
 // valid reports whether the runner may claim steps and begin calls: not longer ago than 0.8 of the lease it sent a

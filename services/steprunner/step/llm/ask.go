@@ -22,20 +22,13 @@ import (
 func (k *Kind) ask(ctx context.Context, a *step.Attempt, question *systemv1.GenerateRequest) (*systemv1.Answer, error) {
 	pace := repeat.NewPace(k.clock)
 	for {
-		a.Stopwatch.Pause()
-		if err := a.Confirm(ctx); err != nil {
+		if err := k.prepare(ctx, a, question); err != nil {
 			return nil, err
 		}
-		a.Stopwatch.Resume()
-		left := a.Deadline.Sub(k.clock.Now())
-		if left <= 0 {
-			return nil, outOfTime()
-		}
-		question.DeadlineIn = durationpb.New(left)
 		answer, err := k.follow(ctx, a, question)
-		a.Stopwatch.Resume()
 		switch {
 		case err == nil:
+			a.Stopwatch.Resume() // a call that was joined may end without having been granted
 			return answer, nil
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
@@ -47,6 +40,21 @@ func (k *Kind) ask(ctx context.Context, a *step.Attempt, question *systemv1.Gene
 			return nil, err
 		}
 	}
+}
+
+// prepare waits for the right to call, and says how much time there is.
+func (k *Kind) prepare(ctx context.Context, a *step.Attempt, question *systemv1.GenerateRequest) error {
+	a.Stopwatch.Pause()
+	if err := a.Confirm(ctx); err != nil {
+		return err
+	}
+	a.Stopwatch.Resume()
+	left := a.Deadline.Sub(k.clock.Now())
+	if left <= 0 {
+		return outOfTime()
+	}
+	question.DeadlineIn = durationpb.New(left)
+	return nil
 }
 
 // follow sends the question once and follows what the gateway tells of it. The call does not end with the stream.
