@@ -21,6 +21,9 @@ const Name = "orchestrator"
 // closeTime bounds the closing of connections.
 const closeTime = 5 * time.Second
 
+// Schema is the orchestrator's part of the database, for `pawl migrate`.
+func Schema() pg.Schema { return store.Schema() }
+
 // Build opens what the orchestrator needs.
 func Build(ctx context.Context, p *boot.Process, cfg Config) (*Service, error) {
 	if err := cfg.Validate(); err != nil {

@@ -14,7 +14,7 @@ import (
 	"pawl.internal/services/intake"
 	"pawl.internal/services/intake/store"
 	"pawl.internal/services/internal/pg"
-	"pawl.internal/services/internal/pipeline/builtin"
+	"pawl.internal/services/internal/pipeline"
 )
 
 const (
@@ -50,12 +50,16 @@ func (s *system) registerPipelines(ctx context.Context, r Record) error {
 		return err
 	}
 	defer client.Close()
-	for name, source := range builtin.All() {
+	shipped, err := pipeline.Builtins()
+	if err != nil {
+		return err
+	}
+	for _, p := range shipped {
 		request := &pawlv1.CreatePipelineRequest{
-			Pipeline: &pawlv1.CreatePipelineRequest_Source{Source: source}, FileName: name,
+			Pipeline: &pawlv1.CreatePipelineRequest_Source{Source: string(p.Source)}, FileName: p.File,
 		}
 		if _, err := client.CreatePipeline(ctx, request); err != nil {
-			return fmt.Errorf("pipeline %s: %w", name, err)
+			return fmt.Errorf("pipeline %s: %w", p.File, err)
 		}
 	}
 	return nil
