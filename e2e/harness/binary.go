@@ -1,15 +1,17 @@
-// Package harness runs Pawl's real programs for tests: the whole system as separate processes, and the simulated provider
-// beside it, which counts what it is asked. Processes are ended by id, and only those that were started here.
+// Package harness runs Pawl's real programs for tests: the whole system as separate processes, the simulated provider
+// beside it, which counts what it is asked, and the command line. Processes are ended by id, and only those that were
+// started here. A package that uses it says so in its TestMain, as testkit wants it.
 package harness
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"sync"
 	"testing"
+
+	"pawl.internal/services/testkit"
 )
 
 // Root is the folder of the repository.
@@ -23,7 +25,7 @@ func Root() string {
 
 // build makes the pawl binary once for a test binary.
 var build = sync.OnceValues(func() (string, error) {
-	folder, err := os.MkdirTemp("", "pawl-e2e-")
+	folder, err := testkit.Folder()
 	if err != nil {
 		return "", err
 	}

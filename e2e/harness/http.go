@@ -6,21 +6,22 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"pawl.internal/services/testkit"
 )
 
-// patience bounds every wait for something that must come.
-const patience = 60 * time.Second
+const (
+	// Patience bounds every wait for something that must come.
+	Patience = 60 * time.Second
+	// pollTime is the time between two looks.
+	pollTime = 20 * time.Millisecond
+)
 
-// client gives up on a server that hangs.
-var client = &http.Client{Timeout: 30 * time.Second}
+// client gives up on a server that hangs. It keeps no connections: the servers of tests come and go.
+var client = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
 // Response is an HTTP answer that was read to its end.
 type Response struct {
@@ -29,8 +30,8 @@ type Response struct {
 	Body   []byte
 }
 
-// decode reads the body as JSON; a status that is not a success is an error.
-func (r Response) decode(into any) error {
+// Decode reads the body as JSON; a status that is not a success is an error.
+func (r Response) Decode(into any) error {
 	if r.Status >= http.StatusMultipleChoices {
 		return fmt.Errorf("status %d: %s", r.Status, r.Body)
 	}
@@ -48,8 +49,9 @@ func (r Response) JSON(t testing.TB) map[string]any {
 	return object
 }
 
-// exchange sends a request. A body that is a string or bytes is sent as it is, anything else as JSON.
-func exchange(ctx context.Context, method, url string, header http.Header, body any) (Response, error) {
+// Exchange sends a request. A body that is a string or bytes is sent as it is, anything else as JSON; headers that are given
+// win.
+func Exchange(ctx context.Context, method, url string, header http.Header, body any) (Response, error) {
 	content, err := encode(body)
 	if err != nil {
 		return Response{}, err
@@ -86,17 +88,27 @@ func encode(body any) ([]byte, error) {
 	}
 }
 
-// Eventually tries until it gets nil, and fails the test when patience is over.
-func Eventually(t testing.TB, try func() error) {
-	t.Helper()
-	testkit.Eventually(t, patience, try)
+// Await tries until it gets nil; when its patience or ctx is over it returns the last error.
+func Await(ctx context.Context, try func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
+	ticker := time.NewTicker(pollTime)
+	defer ticker.Stop()
+	for {
+		err := try()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return fmt.Errorf("still not so: %w", err)
+		}
+	}
 }
 
-// freeAddress is a loopback address that nobody listens on now.
-func freeAddress(t testing.TB) string {
+// Eventually is Await for the test's own goroutine.
+func Eventually(t testing.TB, try func() error) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
+	require.NoError(t, Await(t.Context(), try))
 }

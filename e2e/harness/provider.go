@@ -1,10 +1,13 @@
 package harness
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,17 +24,25 @@ type Provider struct {
 // StartProvider runs a provider with flags of `pawl simulate-provider`.
 func StartProvider(t testing.TB, flags ...string) *Provider {
 	t.Helper()
-	address := freeAddress(t)
-	start(t, "simulated provider", nil, append([]string{"simulate-provider", "--listen", address}, flags...)...)
-	p := &Provider{t: t, URL: "http://" + address}
-	Eventually(t, func() error { return p.do(http.MethodGet, "/v1/models", nil, nil) })
+	args := append([]string{"simulate-provider", "--listen", "127.0.0.1:0"}, flags...)
+	process := Launch(t, "simulated provider", Pawl(t, nil, args...))
+	p := &Provider{t: t}
+	Eventually(t, func() error {
+		process.RequireRunning()
+		address := regexp.MustCompile(`listens on (http://\S+)/v1`).FindStringSubmatch(process.Out.String())
+		if address == nil {
+			return errors.New("the provider has not said where it listens")
+		}
+		p.URL = address[1]
+		return p.do(http.MethodGet, "/v1/models", nil, nil)
+	})
 	return p
 }
 
-// ModelsFile writes a models file with this provider as the only target of the route "default".
-func (p *Provider) ModelsFile(t testing.TB) string {
-	t.Helper()
-	return WriteFile(t, "models.yaml", fmt.Sprintf(`
+// Models is the environment in which a system uses this provider: the only target of the route "default".
+func (p *Provider) Models() []string {
+	p.t.Helper()
+	return []string{"PAWL_E2E_KEY=secret-of-the-test", "PAWL_LLM_GATEWAY_MODELS_FILE=" + WriteFile(p.t, "models.yaml", fmt.Sprintf(`
 providers:
   - name: main
     kind: openai
@@ -45,15 +56,18 @@ routes:
     - {provider: main, model: sim-small}
 prices:
   - {provider: main, model: sim-small, from: 2026-01-01, input: "0.50", cached_input: "0.05", output: "2.00"}
-`, p.URL))
+`, p.URL))}
 }
 
-// Inject asks for a fault and returns what takes it back.
+// Inject asks for a fault and returns what takes it back, and with it lets go of what it holds.
 func (p *Provider) Inject(f simulated.Fault) (remove func()) {
 	p.t.Helper()
 	var injected struct{ ID string }
 	require.NoError(p.t, p.do(http.MethodPost, "/admin/faults", f, &injected))
-	return func() { _ = p.do(http.MethodDelete, "/admin/faults/"+injected.ID, nil, nil) }
+	return func() {
+		p.t.Helper()
+		require.NoError(p.t, p.do(http.MethodDelete, "/admin/faults/"+injected.ID, nil, nil))
+	}
 }
 
 // Report is what the provider has seen.
@@ -62,6 +76,17 @@ func (p *Provider) Report() simulated.Report {
 	var report simulated.Report
 	require.NoError(p.t, p.do(http.MethodGet, "/admin/requests?last=10000", nil, &report))
 	return report
+}
+
+// AwaitInFlight waits until the provider works on exactly so many requests.
+func (p *Provider) AwaitInFlight(n int) {
+	p.t.Helper()
+	Eventually(p.t, func() error {
+		if now := p.Report().InFlight; now != n {
+			return fmt.Errorf("%d requests are in flight, not %d", now, n)
+		}
+		return nil
+	})
 }
 
 // AskedTwice lists what was asked more than once, by fingerprint.
@@ -76,12 +101,22 @@ func (p *Provider) AskedTwice() map[string]int {
 	return twice
 }
 
+// Since returns the requests that arrived after those of an earlier report, oldest first.
+func (p *Provider) Since(before simulated.Report) []simulated.Record {
+	p.t.Helper()
+	last := 0
+	for _, r := range before.Requests {
+		last = max(last, r.Number)
+	}
+	return slices.DeleteFunc(p.Report().Requests, func(r simulated.Record) bool { return r.Number <= last })
+}
+
 func (p *Provider) do(method, path string, body, answer any) error {
-	response, err := exchange(p.t.Context(), method, p.URL+path, nil, body)
+	response, err := Exchange(p.t.Context(), method, p.URL+path, nil, body)
 	if err != nil {
 		return err
 	}
-	return response.decode(answer)
+	return response.Decode(answer)
 }
 
 // WriteFile writes a file into a folder of the test's.

@@ -1,0 +1,144 @@
+package harness
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Do sends a request to the REST API, with an idempotency key if it is not empty.
+func (s *System) Do(method, path, idempotencyKey string, body any) Response {
+	s.t.Helper()
+	response, err := s.Try(s.record.REST, method, path, s.Header(idempotencyKey), body)
+	require.NoError(s.t, err)
+	return response
+}
+
+// Header authenticates a request, and carries an idempotency key if it is not empty.
+func (s *System) Header(idempotencyKey string) http.Header {
+	header := http.Header{"Authorization": {"Bearer " + s.record.APIKey}}
+	if idempotencyKey != "" {
+		header.Set("Idempotency-Key", idempotencyKey)
+	}
+	return header
+}
+
+// Try sends a request to a replica of intake, which may be away.
+func (s *System) Try(rest, method, path string, header http.Header, body any) (Response, error) {
+	return Exchange(s.t.Context(), method, rest+path, header, body)
+}
+
+// Accept repeats a creating request under one key until it is answered, as clients do, and returns the answer. It may be
+// called from any goroutine.
+func (s *System) Accept(path, idempotencyKey string, body any) (answer map[string]any, err error) {
+	var response Response
+	err = Await(s.t.Context(), func() (err error) {
+		response, err = s.Try(s.record.REST, http.MethodPost, path, s.Header(idempotencyKey), body)
+		if err == nil && response.Status >= http.StatusInternalServerError {
+			err = response.Decode(nil)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return answer, response.Decode(&answer)
+}
+
+// Run is a run as the REST API shows it.
+type Run struct {
+	RunID       string      `json:"run_id"`
+	Status      string      `json:"status"`
+	CurrentStep *string     `json:"current_step"`
+	StepsDone   int         `json:"steps_done"`
+	StepsTotal  int         `json:"steps_total"`
+	CostSoFar   json.Number `json:"cost_so_far_usd"`
+	Reason      string      `json:"reason"`
+	Error       string      `json:"error"`
+	Result      struct {
+		Fields  map[string]any `json:"fields"`
+		Summary string         `json:"summary"`
+	} `json:"result"`
+}
+
+// Ended reports whether the run is in a state that it does not leave.
+func (r Run) Ended() bool {
+	return r.Status == "done" || r.Status == "failed" || r.Status == "cancelled"
+}
+
+// Run returns a run.
+func (s *System) Run(id string) (run Run, err error) {
+	return run, s.get("/v1/runs/"+id, &run)
+}
+
+// AwaitRun waits until the run is as wanted.
+func (s *System) AwaitRun(id string, wanted func(Run) bool) (run Run) {
+	s.t.Helper()
+	Eventually(s.t, func() (err error) {
+		if run, err = s.Run(id); err == nil && !wanted(run) {
+			err = fmt.Errorf("the run is %+v", run)
+		}
+		return err
+	})
+	return run
+}
+
+// AwaitEnd waits until the run has ended.
+func (s *System) AwaitEnd(id string) Run {
+	s.t.Helper()
+	return s.AwaitRun(id, Run.Ended)
+}
+
+// Step is a step or a shard of a run.
+type Step struct {
+	Name    string      `json:"name"`
+	Shard   *int        `json:"shard"`
+	Status  string      `json:"status"`
+	Attempt int         `json:"attempt"`
+	CostUSD json.Number `json:"cost_usd"`
+	Reason  string      `json:"reason"`
+}
+
+// Steps returns the steps and shards of a run.
+func (s *System) Steps(id string) []Step {
+	s.t.Helper()
+	var list struct{ Steps []Step }
+	require.NoError(s.t, s.get("/v1/runs/"+id+"/steps", &list))
+	return list.Steps
+}
+
+// Call is a question to a model, with the requests that were sent for it.
+type Call struct {
+	CallKey string      `json:"call_key"`
+	Step    string      `json:"step"`
+	Shard   *int        `json:"shard"`
+	State   string      `json:"state"`
+	CostUSD json.Number `json:"cost_usd"`
+	Replays int         `json:"replays"`
+	Tries   []struct {
+		Provider     string `json:"provider"`
+		Model        string `json:"model"`
+		HTTPStatus   int    `json:"http_status"`
+		Reason       string `json:"reason"`
+		InputTokens  int    `json:"input_tokens"`
+		OutputTokens int    `json:"output_tokens"`
+	} `json:"tries"`
+}
+
+// Calls returns the call log of a run.
+func (s *System) Calls(id string) []Call {
+	s.t.Helper()
+	var list struct{ Calls []Call }
+	require.NoError(s.t, s.get("/v1/runs/"+id+"/llm_calls", &list))
+	return list.Calls
+}
+
+func (s *System) get(path string, into any) error {
+	response, err := s.Try(s.record.REST, http.MethodGet, path, s.Header(""), nil)
+	if err != nil {
+		return err
+	}
+	return response.Decode(into)
+}

@@ -1,0 +1,95 @@
+package harness
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The OpenAI-compatible server that nobody here wrote.
+const (
+	mockPackage = "@copilotkit/aimock"
+	mockVersion = "1.43.0"
+	// MockKey is the only API key that it accepts.
+	MockKey = "key-of-the-mock"
+)
+
+// MockServer is an OpenAI-compatible server from npm that gives the answers of a file.
+type MockServer struct {
+	t   testing.TB
+	URL string // without /v1
+}
+
+// StartMockServer runs the server with its file of answers.
+func StartMockServer(t testing.TB, answers string) *MockServer {
+	t.Helper()
+	folder := installMock(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	port := listener.Addr().(*net.TCPAddr).Port
+	require.NoError(t, listener.Close())
+	cmd := exec.Command("node", filepath.Join(folder, "node_modules", ".bin", "llmock"),
+		"-h", "127.0.0.1", "-p", strconv.Itoa(port), "-f", WriteFile(t, "answers.json", answers), "--validate-on-load", "--strict")
+	cmd.Env = append(cmd.Environ(), "AIMOCK_API_KEYS="+MockKey)
+	process := Launch(t, mockPackage, cmd)
+	m := &MockServer{t: t, URL: "http://127.0.0.1:" + strconv.Itoa(port)}
+	Eventually(t, func() error {
+		process.RequireRunning()
+		return m.get("/health", nil)
+	})
+	return m
+}
+
+// installMock fetches the package once for this machine's user, and returns the folder in which it is.
+func installMock(t testing.TB) string {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	require.NoError(t, err)
+	folder := filepath.Join(cache, "pawl-e2e", "aimock-"+mockVersion)
+	if _, err := os.Stat(folder); err == nil {
+		return folder
+	}
+	require.NoError(t, os.MkdirAll(filepath.Dir(folder), 0o755))
+	unfinished, err := os.MkdirTemp(filepath.Dir(folder), "unfinished-")
+	require.NoError(t, err)
+	defer os.RemoveAll(unfinished)
+	install := exec.Command("npm", "install", "--no-save", "--no-package-lock", "--no-audit", "--no-fund",
+		"--prefix", unfinished, mockPackage+"@"+mockVersion)
+	output, err := install.CombinedOutput()
+	require.NoError(t, err, "npm (install Node.js 20 or later): %s", output)
+	if err := os.Rename(unfinished, folder); err != nil {
+		require.DirExists(t, folder, "%v", err) // another test binary was quicker
+	}
+	return folder
+}
+
+// Exchanges returns the status of every request that the server has answered, in order.
+func (m *MockServer) Exchanges() (statuses []int) {
+	m.t.Helper()
+	var journal []struct {
+		Path     string
+		Response struct{ Status int }
+	}
+	require.NoError(m.t, m.get("/__aimock/journal", &journal))
+	for _, entry := range journal {
+		require.Equal(m.t, "/v1/chat/completions", entry.Path)
+		statuses = append(statuses, entry.Response.Status)
+	}
+	return statuses
+}
+
+func (m *MockServer) get(path string, into any) error {
+	header := http.Header{"Authorization": {fmt.Sprintf("Bearer %s", MockKey)}}
+	response, err := Exchange(m.t.Context(), http.MethodGet, m.URL+path, header, nil)
+	if err != nil {
+		return err
+	}
+	return response.Decode(into)
+}
