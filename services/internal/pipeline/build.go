@@ -239,9 +239,8 @@ func (b *build) valueAt(n *node, where path, names expr.Names) *value {
 			v.items = append(v.items, b.valueAt(item, where.then(i), names))
 		}
 	case object:
-		v.fields = map[string]*value{}
 		for _, f := range n.fields {
-			v.fields[f.key] = b.valueAt(f.value, where.then(f.key), names)
+			v.fields = append(v.fields, valueField{f.key, b.valueAt(f.value, where.then(f.key), names)})
 		}
 	default:
 		v.constant = constantOf(n)

@@ -171,6 +171,8 @@ func TestItems(t *testing.T) {
 	require.Empty(t, items)
 	_, err = step.Items(scope(`{}`))
 	require.EqualError(t, err, "steps.it.for_each: ${input} must give a list")
+	_, err = step.Items(scope("[" + strings.Repeat("1,", pipeline.MaxItems) + "1]"))
+	require.EqualError(t, err, "steps.it.for_each: ${input} gives 10001 items; 10000 are the most")
 }
 
 func TestTransform(t *testing.T) {
@@ -187,7 +189,7 @@ transform:
 	require.Equal(t, `{"list":[1.5,true,null,7,{"deep":8}],"literal":"${x}","long":40702810900000000001,`+
 		`"text":"n = 7, list = [{\"a\":[],\"b\":1}]","whole":[{"a":[],"b":1}],"z":"plain"}`, string(output))
 	_, err = step.Transform(scope(`{}`))
-	require.ErrorContains(t, err, "steps.it.transform: ${input.")
+	require.EqualError(t, err, "steps.it.transform: ${input.list}: there is no field list", "the first in the order of the source")
 }
 
 func TestValidate(t *testing.T) {

@@ -9,13 +9,18 @@ import (
 
 // value is a template value: a JSON value whose texts are templates.
 type value struct {
-	// Exactly one of the four is used.
-	template *expr.Template
-	constant any
-	items    []*value
-	fields   map[string]*value
-
 	kind kind
+	// One of these is used: for a text, a list, an object, and all else.
+	template *expr.Template
+	items    []*value
+	fields   []valueField
+	constant any
+}
+
+// valueField is a field of an object, in the order of the source.
+type valueField struct {
+	key   string
+	value *value
 }
 
 // eval fills in the templates. Errors are of type *expr.EvalError.
@@ -34,9 +39,9 @@ func (v *value) eval(scope *expr.Scope) (any, error) {
 		return items, nil
 	case object:
 		fields := make(map[string]any, len(v.fields))
-		for key, field := range v.fields {
+		for _, f := range v.fields {
 			var err error
-			if fields[key], err = field.eval(scope); err != nil {
+			if fields[f.key], err = f.value.eval(scope); err != nil {
 				return nil, err
 			}
 		}
@@ -67,8 +72,8 @@ func (v *value) refs() expr.Refs {
 	for _, item := range v.items {
 		refs = refs.Union(item.refs())
 	}
-	for _, field := range v.fields {
-		refs = refs.Union(field.refs())
+	for _, f := range v.fields {
+		refs = refs.Union(f.value.refs())
 	}
 	return refs
 }
@@ -97,8 +102,8 @@ func (v *value) shape() *expr.Shape {
 		return expr.ListOf(items)
 	default:
 		shape := &expr.Shape{Kind: expr.Object, Closed: true, Fields: map[string]*expr.Shape{}}
-		for key, field := range v.fields {
-			shape.Fields[key] = field.shape()
+		for _, f := range v.fields {
+			shape.Fields[f.key] = f.value.shape()
 		}
 		return shape
 	}
