@@ -107,8 +107,8 @@ func TestI17_TenantsAreApart(t *testing.T) {
 	}
 	require.NotContains(t, b.gateway.taken(), "ListCalls", "the gateway is not asked for what is not the caller's")
 	require.Empty(t, b.orchestrator.actions)
-	require.Equal(t, "{\"runs\":[]}\n", b.call(t, b.rival, "GET", "/v1/runs", "").body)
-	require.Equal(t, "{\"pipelines\":[]}\n", b.call(t, b.rival, "GET", "/v1/pipelines", "").body)
+	require.JSONEq(t, `{"runs":[]}`, b.call(t, b.rival, "GET", "/v1/runs", "").body)
+	require.JSONEq(t, `{"pipelines":[]}`, b.call(t, b.rival, "GET", "/v1/pipelines", "").body)
 
 	_, err := pawlv1.NewRunServiceClient(b.conn(t)).GetRun(as(t, b.rival), &pawlv1.GetRunRequest{RunId: run})
 	require.Equal(t, codes.NotFound, fault.CodeOf(err))

@@ -125,7 +125,7 @@ func TestWhatTheOrchestratorIsTold(t *testing.T) {
 	require.Equal(t, "acme", run.GetTenant())
 	require.Equal(t, "run", run.GetKind())
 	require.Equal(t, "document_extract:v2", run.GetPipeline(), "the version that the input was checked against")
-	require.Equal(t, `{"text": "x",  "n": 1.10}`, string(run.GetInput()), "byte for byte")
+	require.Equal(t, []byte(`{"text": "x",  "n": 1.10}`), run.GetInput(), "byte for byte")
 	require.Equal(t, pawlv1.RunClass_RUN_CLASS_INTERACTIVE, run.GetClass())
 	require.Equal(t, int64(1), run.GetBudgetPicoUsd())
 	require.Equal(t, int32(-7), run.GetPriority())
@@ -149,7 +149,9 @@ func TestADocumentsTextIsTheInput(t *testing.T) {
 		require.Equal(t, 201, put.status, put.body)
 		got := b.call(t, b.acme, "POST", "/v1/documents/"+put.member(t, "document_id")+"/extract", "", fmt.Sprintf("Idempotency-Key: x%d", i))
 		require.Equal(t, 202, got.status, "a blank document is accepted too: %s", got.body)
-		var input struct{ Text string }
+		var input struct {
+			Text string `json:"text"`
+		}
 		require.NoError(t, json.Unmarshal(b.orchestrator.created[i].GetInput(), &input))
 		require.Equal(t, text, input.Text)
 		require.Equal(t, "extract", b.orchestrator.created[i].GetKind())
@@ -199,7 +201,7 @@ func TestListsPageByPage(t *testing.T) {
 		var list struct {
 			Runs []struct {
 				RunID string `json:"run_id"`
-			}
+			} `json:"runs"`
 			NextPageToken string `json:"next_page_token"`
 		}
 		require.NoError(t, json.Unmarshal([]byte(a.body), &list), a.body)

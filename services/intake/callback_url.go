@@ -14,7 +14,7 @@ func checkCallbackURL(text string) []fault.Violation {
 		return nil
 	}
 	u, err := url.Parse(text)
-	message := ""
+	var message string
 	switch {
 	case err != nil:
 		message = "must be a URL such as https://example.com/hook"

@@ -166,10 +166,14 @@ func (b *bundle) open(t *testing.T, key, method, path, body string, headers ...s
 }
 
 type problem struct {
-	Status         int
-	Reason, Detail string
-	RequestID      string `json:"request_id"`
-	Errors         []struct{ Field, Message string }
+	Status    int    `json:"status"`
+	Reason    string `json:"reason"`
+	Detail    string `json:"detail"`
+	RequestID string `json:"request_id"`
+	Errors    []struct {
+		Field   string `json:"field"`
+		Message string `json:"message"`
+	} `json:"errors"`
 }
 
 func (a answer) problem(t *testing.T) problem {

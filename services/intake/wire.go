@@ -35,6 +35,9 @@ const (
 	headerBytes = 32 << 10
 )
 
+// Schema is the part of the database that intake owns.
+func Schema() pg.Schema { return store.Schema() }
+
 // Build opens what intake needs and listens for REST calls; gRPC is served by boot.
 func Build(ctx context.Context, p *boot.Process, cfg Config) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
@@ -55,7 +58,7 @@ func (s *Service) openStore(ctx context.Context, p *boot.Process) error {
 		return err
 	}
 	p.OnStop("intake database", closeTime, func(context.Context) error { pool.Close(); return nil })
-	if err := pg.CheckVersion(ctx, pool, store.Schema()); err != nil {
+	if err := pg.CheckVersion(ctx, pool, Schema()); err != nil {
 		return err
 	}
 	s.store = store.New(pool)

@@ -45,7 +45,7 @@ func (d *decoder) message(v value, path string, m protoreflect.Message) {
 		d.mismatch(v, path, "an object")
 		return
 	}
-	seen := map[protoreflect.FieldNumber]bool{}
+	seen := make(map[protoreflect.FieldNumber]bool)
 	for _, member := range members(v) {
 		at := join(path, member.key)
 		field := m.Descriptor().Fields().ByName(protoreflect.Name(member.key))
