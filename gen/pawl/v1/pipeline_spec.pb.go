@@ -826,7 +826,7 @@ type ReviewPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// An expression that sees the result as `output`: true stops the step for review.
 	When string `protobuf:"bytes,1,opt,name=when,proto3" json:"when,omitempty"`
-	// The reason code shown to the reviewer: lower-case letters, digits and underscores. Default: "review_requested".
+	// The reason code of the review: `low_confidence` (default), `business_rule` or `models_disagree`.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// JSON Pointers (RFC 6901) of the fields that the reviewer may change, such as "/amount"; "" is the whole result.
 	Editable      []string `protobuf:"bytes,3,rep,name=editable,proto3" json:"editable,omitempty"`
@@ -1018,11 +1018,10 @@ const file_pawl_v1_pipeline_spec_proto_rawDesc = "" +
 	"\a_factorB\t\n" +
 	"\a_jitter\"5\n" +
 	"\fRepairPolicy\x12%\n" +
-	"\battempts\x18\x01 \x01(\x05B\t\xbaH\x06\x1a\x04\x18\x05(\x00R\battempts\"\xb0\x02\n" +
+	"\battempts\x18\x01 \x01(\x05B\t\xbaH\x06\x1a\x04\x18\x05(\x00R\battempts\"\xfc\x01\n" +
 	"\fReviewPolicy\x12\x12\n" +
-	"\x04when\x18\x01 \x01(\tR\x04when\x12\x83\x01\n" +
-	"\x06reason\x18\x02 \x01(\tBk\xbaHh\xba\x01b\n" +
-	"\x06reason\x120must be a lower-case word such as low_confidence\x1a&this.matches('^[a-z][a-z0-9_]{0,62}$')\xd8\x01\x01R\x06reason\x12\x85\x01\n" +
+	"\x04when\x18\x01 \x01(\tR\x04when\x12P\n" +
+	"\x06reason\x18\x02 \x01(\tB8\xbaH5\xd8\x01\x01r0R\x0elow_confidenceR\rbusiness_ruleR\x0fmodels_disagreeR\x06reason\x12\x85\x01\n" +
 	"\beditable\x18\x03 \x03(\tBi\xbaHf\x92\x01c\x10d\"_\xba\x01\\\n" +
 	"\fjson_pointer\x12&must be a JSON Pointer such as /amount\x1a$this.matches('^(/([^~/]|~[01])*)*$')R\beditable\"m\n" +
 	"\x0eCallbackPolicy\x12[\n" +

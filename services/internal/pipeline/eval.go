@@ -54,10 +54,8 @@ func (s *Step) Requirement() string {
 	return s.require.String()
 }
 
-// MaxItems is the most that a fan-out may have.
-const MaxItems = 10_000
-
-// Items evaluates `for_each` of a fan-out to its items: canonical JSON each.
+// Items evaluates `for_each` of a fan-out to its items: canonical JSON each. How many are too many is for the caller to
+// say.
 func (s *Step) Items(scope *expr.Scope) ([]json.RawMessage, error) {
 	result, err := s.forEach.Value(scope)
 	if err != nil {
@@ -66,9 +64,6 @@ func (s *Step) Items(scope *expr.Scope) ([]json.RawMessage, error) {
 	list, ok := result.([]any)
 	if !ok {
 		return nil, s.at("for_each", fmt.Errorf("%s must give a list", s.forEach))
-	}
-	if len(list) > MaxItems {
-		return nil, s.at("for_each", fmt.Errorf("%s gives %d items; %d are the most", s.forEach, len(list), MaxItems))
 	}
 	items := make([]json.RawMessage, len(list))
 	for i, item := range list {

@@ -49,7 +49,7 @@ func (b *build) step(i int) (*Step, *expr.Shape) {
 		Repairs:       int(spec.GetRepair().GetAttempts()),
 		OnError:       orWord(spec.GetOnError(), "fail"),
 		OnAmbiguous:   orWord(spec.GetOnAmbiguous(), "retry"),
-		ReviewReason:  orWord(spec.GetReview().GetReason(), "review_requested"),
+		ReviewReason:  orWord(spec.GetReview().GetReason(), "low_confidence"),
 		Editable:      slices.Clone(spec.GetReview().GetEditable()),
 		where:         where,
 	}
