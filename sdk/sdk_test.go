@@ -27,7 +27,7 @@ type server struct {
 	mu      sync.Mutex
 	created []*pawlv1.CreateRunRequest
 	auth    []string
-	left    time.Duration
+	limit   time.Time
 	// refuse has the errors of the next calls.
 	refuse []error
 	// watches has what each watch sends, and watched how many there were.
@@ -39,9 +39,7 @@ func (s *server) note(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.auth = metadata.ValueFromIncomingContext(ctx, "authorization")
-	if limit, ok := ctx.Deadline(); ok {
-		s.left = time.Until(limit)
-	}
+	s.limit, _ = ctx.Deadline()
 	if len(s.refuse) == 0 {
 		return nil
 	}
@@ -114,7 +112,10 @@ func TestACallHasKeyDeadlineAndIdempotencyKey(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, []string{"Bearer pawl_test_secret"}, s.auth)
-	require.InDelta(t, 7, s.left.Seconds(), 1)
+	within, cancel := context.WithTimeout(t.Context(), 7*time.Second)
+	defer cancel()
+	limit, _ := within.Deadline()
+	require.WithinDuration(t, limit, s.limit, time.Second)
 	require.Empty(t, request.GetIdempotencyKey(), "the caller's message is the caller's")
 	first, second := s.created[0].GetIdempotencyKey(), s.created[1].GetIdempotencyKey()
 	require.NotEmpty(t, first)
