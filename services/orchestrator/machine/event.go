@@ -51,6 +51,18 @@ const (
 	KindUndoFailed   Kind = "undo_failed"
 )
 
+// AllKinds lists the events: those of steps, those of runs, and those that follow from others.
+func AllKinds() []Kind {
+	return []Kind{
+		KindDispatched, KindClaimed, KindReadopted, KindSucceeded, KindSkipped, KindExpanded, KindParked, KindWoken,
+		KindHardTimeout, KindAmbiguous, KindFailedTransient, KindFailedPermanent, KindBudgetExceeded, KindReviewRequested,
+		KindReleased, KindLeaseExpired, KindOverdue, KindRetryDue,
+		KindCreated, KindDeadlinePassed, KindCancelRequested, KindPromoted, KindPaused, KindResumed,
+		KindOperatorRetry, KindOperatorCorrect, KindOperatorClose, KindRerunFrom,
+		KindStepFinished, KindStepFailed, KindReviewOpened, KindUndoBegun, KindUndoDone, KindUndoFailed,
+	}
+}
+
 // Event is something that happened to a run, or to one of its steps.
 type Event interface{ Kind() Kind }
 

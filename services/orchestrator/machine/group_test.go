@@ -17,7 +17,7 @@ import (
 func TestAGroupOfEventsIsWorthTheSameOneByOne(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		one := createdWorld(t, drawn{t}, randomPlan(drawn{t}))
+		one := createdWorld(t, drawn{t}, randomPlan(drawn{t}), nil)
 		for range rapid.IntRange(0, 30).Draw(t, "history") {
 			_, _ = one.apply(one.next(drawn{t}))
 		}

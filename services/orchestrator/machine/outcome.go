@@ -198,6 +198,7 @@ func (c *change) fail(l Live, why cause) {
 		// Nobody knows whether the outside effect was made.
 		c.review(l, why)
 	case c.awaited(l.Step):
+		c.cause = KindStepFailed
 		c.end(l, StepFailed, why)
 		c.shardMoved(l.Key)
 	case step.OnError == ReviewFailure:

@@ -137,6 +137,7 @@ func (c *change) letGo(l Live) {
 		c.review(l, cause{reason: ReasonCallAmbiguous, detail: "it is unknown whether the outside effect was made"})
 		return
 	}
+	c.cause = KindStepFailed
 	c.record(l, StepCancelled, cause{})
 	c.move(&l, StepCancelled)
 	if l.Shard == Whole {

@@ -2,8 +2,9 @@ package machine
 
 import "slices"
 
-// StepTransition is a row of the table of steps: the event is taken in the states From, and leads to one of To. In any
-// other state it is refused, or, where it has been applied before, answered without a change.
+// StepTransition is a row of the table of steps: the event is taken in each of the states From, and leads to one of To; no
+// To means that the state stays. What leads to a state of the run that ends or waits stands in the table of runs. An event
+// is refused in the states that no row of it names, or, where it has been applied before, answered without a change.
 type StepTransition struct {
 	On   Kind
 	From []StepStatus
@@ -19,67 +20,108 @@ type RunTransition struct {
 	Note string
 }
 
-// Outcomes are taken from the holder of a claim; also from one whose lease ran out, or whose claim a crash of PostgreSQL
-// forgot, as long as nobody has claimed the step since: finished work is never thrown away.
-var claimed = []StepStatus{StepRunning, StepReady, StepQueued} //nolint:gochecknoglobals // constant
+var (
+	// claimed are the states in which an outcome is taken: from the holder of a claim; and from one whose lease ran out, or
+	// whose claim a crash of PostgreSQL forgot, as long as nobody has claimed the step since. Finished work is never
+	// thrown away.
+	claimed = []StepStatus{StepRunning, StepReady, StepQueued} //nolint:gochecknoglobals // constant
 
-// failure is what a failed attempt may lead to when nothing is tried again.
-var failure = []StepStatus{StepFailed, StepNeedsReview} //nolint:gochecknoglobals // constant
+	// unfinished are the states that an end of the run cancels.
+	unfinished = []StepStatus{ //nolint:gochecknoglobals // constant
+		StepPending, StepReady, StepQueued, StepRunning, StepBackoff, StepExpanded, StepWaiting, StepNeedsReview,
+	}
+
+	// doubtful are the states in which an earlier attempt may have made an outside effect without telling.
+	doubtful = []StepStatus{StepReady, StepQueued, StepBackoff, StepWaiting} //nolint:gochecknoglobals // constant
+
+	// open are the states of a run that has not ended.
+	open = []RunStatus{RunQueued, RunRunning, RunNeedsReview, RunCompensating} //nolint:gochecknoglobals // constant
+)
 
 var stepTable = []StepTransition{ //nolint:gochecknoglobals // the table: constant
-	{KindDispatched, in(StepReady), in(StepQueued), "its id goes to a stream"},
-	{KindClaimed, in(StepQueued), in(StepRunning), "attempt + 1; the same fence again is granted again"},
-	{KindReadopted, claimed, in(StepRunning), "a heartbeat lists a claim whose lease had run out, or which a crash forgot"},
-	{KindSucceeded, claimed, in(StepDone), "dependents whose needs are finished become READY; the last one ends the run"},
-	{KindSkipped, claimed, in(StepSkipped), "its condition was false; counts as finished"},
-	{KindExpanded, claimed, in(StepExpanded, StepDone), "the first shards READY; DONE with an empty list"},
-	{KindParked, claimed, in(StepWaiting, StepCancelled, StepNeedsReview), "the attempt is given back; CANCELLED when the run is ending"},
-	{KindWoken, in(StepWaiting), in(StepReady), "its time has come, or what it waits for may have happened"},
-	{KindHardTimeout, in(StepRunning), or(failure, StepBackoff), "as FailedTransient(step_timeout)"},
-	{KindAmbiguous, claimed, or(failure, StepBackoff), "as on_ambiguous says; the only event that allows another call"},
-	{KindFailedTransient, claimed, or(failure, StepBackoff), "retried after max(backoff with jitter, retry_after) while attempts last, never past the deadline"},
-	{KindFailedPermanent, claimed, failure, "as on_error says; never retried"},
-	{KindBudgetExceeded, claimed, failure, "NEEDS_REVIEW if on_error says so; else it ends the run"},
-	{KindReviewRequested, claimed, in(StepNeedsReview), "the result so far is kept"},
-	{KindReleased, claimed, in(StepReady, StepCancelled, StepNeedsReview), "the attempt is given back; CANCELLED when the run is ending"},
-	{KindLeaseExpired, in(StepRunning), or(failure, StepReady), "FAILED or NEEDS_REVIEW(worker_lost) after max_lost losses"},
-	{KindOverdue, in(StepQueued), in(StepQueued), "its id is added to the stream again"},
-	{KindRetryDue, in(StepBackoff), in(StepReady), "the backoff is over"},
-	{KindPromoted, in(StepReady, StepQueued), in(StepReady), "in the new class; other states keep theirs"},
-	{KindOperatorRetry, in(StepNeedsReview), in(StepReady), "same data; failures, losses and calls start anew"},
-	{KindOperatorRetry, in(StepFailed, StepCancelled), in(StepReady, StepPending), "of a FAILED run that is opened again"},
-	{KindOperatorCorrect, in(StepNeedsReview), in(StepDone, StepReady), "DONE with a corrected output, READY with a corrected input"},
-	{KindOperatorClose, in(StepNeedsReview, StepPending, StepExpanded), in(StepCancelled, StepFailed), "FAILED: an undo that is given up"},
-	{KindRerunFrom, in(StepPending, StepExpanded, StepNeedsReview, StepDone, StepSkipped, StepFailed, StepCancelled, StepCompensated), in(StepPending, StepReady, StepWaiting), "that step and all that depend on it, in generation + 1"},
-	{KindCreated, in(StepPending), in(StepReady, StepWaiting), "what needs nothing; WAITING until not_before"},
-	{KindStepFinished, in(StepPending), in(StepReady), "all that it needs is finished"},
-	{KindStepFinished, in(StepExpanded), in(StepDone), "of the last shard"},
-	{KindStepFailed, in(StepExpanded), in(StepFailed), "of a shard, under on_error fail"},
-	{KindStepFailed, unfinished(), in(StepCancelled, StepNeedsReview), "the run ends: as with CancelRequested"},
-	{KindDeadlinePassed, unfinished(), in(StepCancelled, StepNeedsReview), "as with CancelRequested"},
-	{KindCancelRequested, unfinished(), in(StepCancelled, StepNeedsReview), "a RUNNING outside effect is awaited; one of unknown fate goes to NEEDS_REVIEW"},
-	{KindUndoBegun, in(StepPending), in(StepReady, StepExpanded), "an undo step, when its turn has come"},
-	{KindUndoDone, in(StepDone, StepFailed, StepCancelled), in(StepCompensated), "the step that was undone"},
+	{KindCreated, steps(StepPending), steps(StepReady, StepWaiting), "needs nothing; WAITING until not_before"},
+	{KindDispatched, steps(StepReady), steps(StepQueued), "its id goes to a stream"},
+	{KindOverdue, steps(StepQueued), nil, "the stream lost its entry: it is added again"},
+	{KindClaimed, steps(StepQueued), steps(StepRunning), "attempt + 1; the same fence again is granted again"},
+	{KindReadopted, claimed, steps(StepRunning), "a heartbeat lists it, although the lease ran out or a crash forgot the claim"},
+
+	{KindSucceeded, claimed, steps(StepDone), "dependents whose needs are finished become READY"},
+	{KindSkipped, claimed, steps(StepSkipped), "its condition was false; counts as finished"},
+	{KindExpanded, claimed, steps(StepExpanded, StepDone), "the first shards are READY; DONE with an empty list"},
+	{KindFailedTransient, claimed, steps(StepBackoff, StepFailed, StepNeedsReview), "BACKOFF for max(backoff with jitter, retry_after) while attempts last and the deadline is not before; else as FailedPermanent"},
+	{KindFailedPermanent, claimed, steps(StepFailed, StepNeedsReview), "as on_error says; never retried; NEEDS_REVIEW when an outside effect is in doubt"},
+	{KindAmbiguous, claimed, steps(StepBackoff, StepFailed, StepNeedsReview), "as on_ambiguous says; the only event that allows another call"},
+	{KindBudgetExceeded, claimed, steps(StepFailed, StepNeedsReview), "as FailedPermanent, but continue does not apply"},
+	{KindReviewRequested, claimed, steps(StepNeedsReview), "the result so far is kept"},
+	{KindParked, claimed, steps(StepWaiting), "the attempt is given back"},
+	{KindReleased, claimed, steps(StepReady), "the attempt is given back"},
+	{KindParked, claimed, steps(StepCancelled, StepNeedsReview), "of a run that is ending"},
+	{KindReleased, claimed, steps(StepCancelled, StepNeedsReview), "of a run that is ending"},
+
+	{KindLeaseExpired, steps(StepRunning), steps(StepReady, StepFailed, StepNeedsReview), "READY until max_lost losses; then FailedPermanent(worker_lost)"},
+	{KindHardTimeout, steps(StepRunning), steps(StepBackoff, StepFailed, StepNeedsReview), "as FailedTransient(step_timeout)"},
+	{KindRetryDue, steps(StepBackoff), steps(StepReady), "the backoff is over"},
+	{KindWoken, steps(StepWaiting), steps(StepReady), "its time has come, or what it waits for may have happened"},
+
+	{KindStepFinished, steps(StepPending), steps(StepReady), "the last that it needs"},
+	{KindStepFinished, steps(StepExpanded), steps(StepDone), "its last shard"},
+	{KindStepFailed, steps(StepExpanded), steps(StepFailed), "one of its shards"},
+	{KindStepFailed, unfinished, steps(StepCancelled), "the run ends; but a RUNNING outside effect is awaited"},
+	{KindStepFailed, doubtful, steps(StepNeedsReview), "the run ends, and an outside effect is in doubt"},
+	{KindDeadlinePassed, unfinished, steps(StepCancelled), "but a RUNNING outside effect is awaited"},
+	{KindDeadlinePassed, doubtful, steps(StepNeedsReview), "an outside effect is in doubt"},
+	{KindCancelRequested, unfinished, steps(StepCancelled), "but a RUNNING outside effect is awaited"},
+	{KindCancelRequested, doubtful, steps(StepNeedsReview), "an outside effect is in doubt"},
+
+	{KindPromoted, steps(StepQueued), steps(StepReady), "in the new class, as are all others in their states"},
+	{KindOperatorRetry, steps(StepNeedsReview), steps(StepReady), "same data; failures, losses and calls are counted anew"},
+	{KindOperatorRetry, steps(StepFailed, StepCancelled), steps(StepReady), "of a FAILED run that is opened again"},
+	{KindOperatorRetry, steps(StepCancelled), steps(StepPending), "of a FAILED run that is opened again"},
+	{KindOperatorCorrect, steps(StepNeedsReview), steps(StepDone, StepReady), "DONE with a corrected output, READY with a corrected input"},
+	{KindOperatorClose, steps(StepNeedsReview, StepPending, StepExpanded), steps(StepCancelled), "whatever is in doubt"},
+	{KindOperatorClose, steps(StepNeedsReview, StepExpanded), steps(StepFailed), "an undo that is given up"},
+	{KindRerunFrom, steps(StepExpanded, StepNeedsReview, StepDone, StepSkipped, StepFailed, StepCancelled, StepCompensated), steps(StepPending, StepReady), "that step and all that depend on it, in generation + 1; also what was CANCELLED beside them"},
+	{KindRerunFrom, steps(StepPending), steps(StepReady), "when the effects are undone"},
+	{KindRerunFrom, steps(StepCancelled), steps(StepWaiting), "until not_before"},
+
+	{KindUndoBegun, steps(StepPending), steps(StepReady, StepExpanded), "an undo step, when its turn has come"},
+	{KindUndoDone, steps(StepDone, StepFailed, StepCancelled), steps(StepCompensated), "the step whose effects were undone; FAILED or CANCELLED: a fan-out's of which some shards were DONE"},
 }
 
 var runTable = []RunTransition{ //nolint:gochecknoglobals // the table: constant
-	{KindCreated, inRun(RunQueued), inRun(RunQueued), "the first steps are READY"},
-	{KindClaimed, inRun(RunQueued), inRun(RunRunning), "the first claim begins the run"},
-	{KindStepFinished, inRun(RunQueued, RunRunning, RunNeedsReview), inRun(RunRunning, RunDone, RunNeedsReview, RunCompensating, RunFailed, RunCancelled), "DONE when it was the last; NEEDS_REVIEW when all that is left waits for a person; when the run is ending, as the end was decided"},
-	{KindStepFailed, inRun(RunQueued, RunRunning), inRun(RunRunning, RunFailed, RunCancelled, RunCompensating, RunNeedsReview), "first a RUNNING outside effect is awaited, then effects are undone if on_failure says so"},
-	{KindReviewOpened, inRun(RunQueued, RunRunning), inRun(RunRunning, RunNeedsReview), "NEEDS_REVIEW when nothing else can move: the deadline's clock stands still"},
-	{KindDeadlinePassed, inRun(RunQueued, RunRunning), inRun(RunRunning, RunFailed, RunCompensating, RunNeedsReview), "FAILED(deadline_exceeded), as with StepFailed"},
-	{KindCancelRequested, inRun(RunQueued, RunRunning, RunNeedsReview), inRun(RunRunning, RunCancelled, RunCompensating, RunNeedsReview), "as with StepFailed, if the request or on_cancel asks for undo"},
-	{KindPromoted, unfinishedRun(), unfinishedRun(), "no change of state: the run goes on in the new class"},
-	{KindPaused, unfinishedRun(), unfinishedRun(), "no change of state: READY steps are not dispatched; the deadline runs"},
-	{KindResumed, unfinishedRun(), unfinishedRun(), "no change of state"},
-	{KindOperatorRetry, inRun(RunRunning, RunNeedsReview, RunCompensating), inRun(RunRunning, RunCompensating), "a step or undo in review runs again"},
-	{KindOperatorRetry, inRun(RunFailed), inRun(RunQueued, RunRunning, RunDone), "opened again with a new deadline; refused when something was undone"},
-	{KindOperatorCorrect, inRun(RunRunning, RunNeedsReview, RunCompensating), inRun(RunRunning, RunDone, RunNeedsReview, RunCompensating, RunFailed, RunCancelled), "as with StepFinished, StepFailed or UndoDone"},
-	{KindOperatorClose, inRun(RunNeedsReview), inRun(RunFailed, RunCancelled, RunCompensating), "FAILED(closed_by_operator), after undo if asked; an end that was decided before stays"},
-	{KindRerunFrom, inRun(RunDone, RunFailed, RunCancelled, RunNeedsReview), inRun(RunQueued, RunRunning, RunNeedsReview, RunCompensating), "COMPENSATING first when there are effects to undo"},
-	{KindUndoDone, inRun(RunCompensating, RunNeedsReview), inRun(RunCompensating, RunFailed, RunCancelled, RunRunning, RunNeedsReview), "the next undo, in reverse order; after the last one the end, or the rerun"},
-	{KindUndoFailed, inRun(RunCompensating), inRun(RunCompensating, RunNeedsReview), "a person decides"},
+	{KindCreated, runs(RunQueued), nil, "the first steps are READY"},
+	{KindClaimed, runs(RunQueued), runs(RunRunning), "the first claim begins the run"},
+
+	{KindStepFinished, runs(RunRunning, RunNeedsReview), runs(RunDone), "it was the last"},
+	{KindStepFinished, runs(RunRunning), runs(RunNeedsReview), "all that is left waits for a person"},
+	{KindStepFinished, runs(RunNeedsReview), runs(RunRunning), "corrected: others can go on"},
+	{KindStepFinished, runs(RunRunning, RunNeedsReview), runs(RunCompensating, RunFailed, RunCancelled), "it was awaited by a run that is ending"},
+	{KindStepFailed, runs(RunRunning), runs(RunFailed, RunCompensating), "COMPENSATING if on_failure says so and there is an effect to undo; first, a RUNNING outside effect is awaited"},
+	{KindStepFailed, runs(RunRunning), runs(RunCancelled, RunNeedsReview), "it was awaited by a run that is ending; NEEDS_REVIEW when an outside effect is in doubt"},
+	{KindReviewOpened, runs(RunRunning, RunCompensating), runs(RunNeedsReview), "nothing else can move: the deadline's clock stands still"},
+
+	{KindDeadlinePassed, runs(RunQueued, RunRunning), runs(RunFailed), "deadline_exceeded; first, a RUNNING outside effect is awaited"},
+	{KindDeadlinePassed, runs(RunRunning), runs(RunCompensating, RunNeedsReview), "as with StepFailed"},
+	{KindCancelRequested, runs(RunQueued, RunRunning, RunNeedsReview), runs(RunCancelled), "first, a RUNNING outside effect is awaited"},
+	{KindCancelRequested, runs(RunRunning, RunNeedsReview), runs(RunCompensating), "if the request or on_cancel asks for undo"},
+	{KindCancelRequested, runs(RunRunning), runs(RunNeedsReview), "an outside effect is in doubt"},
+	{KindPromoted, open, nil, "goes on in the new class"},
+	{KindPaused, open, nil, "READY steps are not dispatched; the deadline runs"},
+	{KindResumed, open, nil, "READY steps are dispatched again"},
+
+	{KindOperatorRetry, runs(RunRunning, RunCompensating), nil, "a step in review runs again"},
+	{KindOperatorRetry, runs(RunNeedsReview), runs(RunRunning, RunCompensating), "a step, or an undo, in review runs again"},
+	{KindOperatorRetry, runs(RunFailed), runs(RunQueued, RunRunning, RunDone), "opened again with a new deadline; refused when something was undone"},
+	{KindOperatorCorrect, runs(RunRunning, RunCompensating), nil, "as StepFinished or UndoDone"},
+	{KindOperatorCorrect, runs(RunNeedsReview), runs(RunRunning, RunCompensating), "runs again with a corrected input; else as StepFinished or UndoDone"},
+	{KindOperatorClose, runs(RunNeedsReview), runs(RunFailed, RunCancelled, RunCompensating), "FAILED(closed_by_operator), after undo if asked; an end that was decided before stays"},
+	{KindRerunFrom, runs(RunDone, RunFailed, RunCancelled, RunNeedsReview), runs(RunRunning, RunCompensating), "COMPENSATING first when there are effects to undo"},
+	{KindRerunFrom, runs(RunFailed, RunCancelled), runs(RunQueued), "it had not begun"},
+
+	{KindUndoDone, runs(RunCompensating, RunNeedsReview), runs(RunFailed, RunCancelled, RunRunning), "it was the last: the end, or the rerun"},
+	{KindUndoDone, runs(RunCompensating), runs(RunNeedsReview), "all that is left waits for a person"},
+	{KindUndoDone, runs(RunNeedsReview), runs(RunCompensating), "the next undo, in reverse order"},
+	{KindUndoFailed, runs(RunCompensating), runs(RunNeedsReview), "a person decides"},
 }
 
 // StepTable returns the transitions of steps and shards.
@@ -108,14 +150,5 @@ func runMay(on Kind, from RunStatus) bool {
 	return false
 }
 
-func in(s ...StepStatus) []StepStatus                    { return s }
-func or(s []StepStatus, more ...StepStatus) []StepStatus { return append(slices.Clone(s), more...) }
-func inRun(s ...RunStatus) []RunStatus                   { return s }
-
-func unfinished() []StepStatus {
-	return in(StepPending, StepReady, StepQueued, StepRunning, StepBackoff, StepExpanded, StepWaiting, StepNeedsReview)
-}
-
-func unfinishedRun() []RunStatus {
-	return inRun(RunQueued, RunRunning, RunNeedsReview, RunCompensating)
-}
+func steps(s ...StepStatus) []StepStatus { return s }
+func runs(s ...RunStatus) []RunStatus    { return s }
