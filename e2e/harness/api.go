@@ -47,8 +47,8 @@ func (s *System) Accept(path, idempotencyKey string, body any) (answer map[strin
 	return answer, response.Decode(&answer)
 }
 
-// Run is a run as the REST API shows it.
-type Run struct {
+// RunState is a run as the REST API shows it.
+type RunState struct {
 	RunID       string      `json:"run_id"`
 	Status      string      `json:"status"`
 	CurrentStep *string     `json:"current_step"`
@@ -64,17 +64,17 @@ type Run struct {
 }
 
 // Ended reports whether the run is in a state that it does not leave.
-func (r Run) Ended() bool {
+func (r RunState) Ended() bool {
 	return r.Status == "done" || r.Status == "failed" || r.Status == "cancelled"
 }
 
 // Run returns a run.
-func (s *System) Run(id string) (run Run, err error) {
+func (s *System) Run(id string) (run RunState, err error) {
 	return run, s.get("/v1/runs/"+id, &run)
 }
 
 // AwaitRun waits until the run is as wanted.
-func (s *System) AwaitRun(id string, wanted func(Run) bool) (run Run) {
+func (s *System) AwaitRun(id string, wanted func(RunState) bool) (run RunState) {
 	s.t.Helper()
 	Eventually(s.t, func() (err error) {
 		if run, err = s.Run(id); err == nil && !wanted(run) {
@@ -86,9 +86,9 @@ func (s *System) AwaitRun(id string, wanted func(Run) bool) (run Run) {
 }
 
 // AwaitEnd waits until the run has ended.
-func (s *System) AwaitEnd(id string) Run {
+func (s *System) AwaitEnd(id string) RunState {
 	s.t.Helper()
-	return s.AwaitRun(id, Run.Ended)
+	return s.AwaitRun(id, RunState.Ended)
 }
 
 // Step is a step or a shard of a run.

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"pawl.internal/services/testkit"
 )
 
 // The OpenAI-compatible server that nobody here wrote.
@@ -35,15 +37,16 @@ func StartMockServer(t testing.TB, answers string) *MockServer {
 	require.NoError(t, err)
 	port := listener.Addr().(*net.TCPAddr).Port
 	require.NoError(t, listener.Close())
-	cmd := exec.Command("node", filepath.Join(folder, "node_modules", ".bin", "llmock"),
-		"-h", "127.0.0.1", "-p", strconv.Itoa(port), "-f", WriteFile(t, "answers.json", answers), "--validate-on-load", "--strict")
-	cmd.Env = append(cmd.Environ(), "AIMOCK_API_KEYS="+MockKey)
-	process := Launch(t, mockPackage, cmd)
-	m := &MockServer{t: t, URL: "http://127.0.0.1:" + strconv.Itoa(port)}
-	Eventually(t, func() error {
-		process.RequireRunning()
-		return m.get("/health", nil)
+	process := testkit.Start(t, testkit.ProcessConfig{
+		Path: filepath.Join(folder, "node_modules", ".bin", "llmock"),
+		Args: []string{
+			"-h", "127.0.0.1", "-p", strconv.Itoa(port), "-f", WriteFile(t, "answers.json", answers),
+			"--validate-on-load", "--strict",
+		},
+		Env: []string{"AIMOCK_API_KEYS=" + MockKey},
 	})
+	m := &MockServer{t: t, URL: "http://127.0.0.1:" + strconv.Itoa(port)}
+	process.AwaitOK(m.URL + "/health")
 	return m
 }
 

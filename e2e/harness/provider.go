@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"testing"
@@ -25,16 +23,15 @@ type Provider struct {
 func StartProvider(t testing.TB, flags ...string) *Provider {
 	t.Helper()
 	args := append([]string{"simulate-provider", "--listen", "127.0.0.1:0"}, flags...)
-	process := Launch(t, "simulated provider", Pawl(t, nil, args...))
+	process := Launch(t, nil, args...)
 	p := &Provider{t: t}
-	Eventually(t, func() error {
-		process.RequireRunning()
-		address := regexp.MustCompile(`listens on (http://\S+)/v1`).FindStringSubmatch(process.Out.String())
+	process.Await(func() error {
+		address := regexp.MustCompile(`listens on (http://\S+)/v1`).FindStringSubmatch(process.Output())
 		if address == nil {
 			return errors.New("the provider has not said where it listens")
 		}
 		p.URL = address[1]
-		return p.do(http.MethodGet, "/v1/models", nil, nil)
+		return nil
 	})
 	return p
 }
@@ -117,12 +114,4 @@ func (p *Provider) do(method, path string, body, answer any) error {
 		return err
 	}
 	return response.Decode(answer)
-}
-
-// WriteFile writes a file into a folder of the test's.
-func WriteFile(t testing.TB, name, content string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
-	return path
 }

@@ -53,46 +53,35 @@ func Start(t testing.TB, cfg Config) *System {
 	s.env = append([]string{
 		"PAWL_DATABASE_URL=" + database.URL, "PAWL_REDIS_URL=" + s.Redis.URL, "PAWL_REDIS_PREFIX=" + s.Redis.Prefix,
 	}, cfg.Env...)
-	process := Launch(t, "pawl dev", Pawl(t, s.env,
-		"dev", "--separate", "--data-dir", s.DataDir, "--port-base", strconv.Itoa(base)))
+	process := Launch(t, s.env, "dev", "--separate", "--data-dir", s.DataDir, "--port-base", strconv.Itoa(base))
 	s.record = AwaitRecord(t, process, s.DataDir)
 	return s
 }
 
 // AwaitRecord waits until the system of a data folder answers, and returns how it is reached.
-func AwaitRecord(t testing.TB, process *Process, dataDir string) (record *dev.Record) {
+func AwaitRecord(t testing.TB, process *testkit.Process, dataDir string) (record *dev.Record) {
 	t.Helper()
-	Eventually(t, func() (err error) {
-		process.RequireRunning()
+	process.Await(func() (err error) {
 		record, err = dev.ReadRecord(dataDir)
 		return err
 	})
 	return record
 }
 
-// Replica is one more process of a service.
-type Replica struct {
-	*Process
-	// REST is the base of its REST API, if it is one of intake.
-	REST string
-}
-
-// Serve runs one more replica of a service beside those of the system, and returns when it is ready.
-func (s *System) Serve(service string) Replica {
+// Serve runs one more replica of a service beside those of the system, and returns when it is ready. A replica of intake
+// has its REST API at the URL.
+func (s *System) Serve(service string) (url string) {
 	s.t.Helper()
 	base, err := dev.FreePortBase()
 	require.NoError(s.t, err)
 	loopback := func(port int) string { return "127.0.0.1:" + strconv.Itoa(port) }
 	rest, admin := loopback(base), loopback(base+2)
-	process := Launch(s.t, "one more "+service, Pawl(s.t, s.env, "serve", service,
+	process := Launch(s.t, s.env, "serve", service,
 		"--intake-rest", rest, "--grpc-listen", loopback(base+1), "--admin-listen", admin,
 		"--orchestrator-listen", loopback(base+5), "--llm-gateway-listen", loopback(base+6), "--step-runner-listen", loopback(base+8),
-		"--orchestrator-address", loopback(s.base+5), "--llm-gateway-address", loopback(s.base+6)))
-	Eventually(s.t, func() error {
-		process.RequireRunning()
-		return s.ready("http://" + admin)
-	})
-	return Replica{Process: process, REST: "http://" + rest}
+		"--orchestrator-address", loopback(s.base+5), "--llm-gateway-address", loopback(s.base+6))
+	process.AwaitOK("http://" + admin + "/readyz")
+	return "http://" + rest
 }
 
 func (s *System) ready(admin string) error {

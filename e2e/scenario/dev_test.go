@@ -16,6 +16,7 @@ import (
 
 	"pawl.internal/e2e/harness"
 	"pawl.internal/services/cmd/pawl/dev"
+	"pawl.internal/services/testkit"
 )
 
 // promptly is how long Ctrl-C may take to end a system on one machine.
@@ -36,15 +37,13 @@ func TestDemo(t *testing.T) {
 	for name, path := range map[string]string{"with the stores that are installed": os.Getenv("PATH"), "without redis-server": t.TempDir()} {
 		t.Run(name, func(t *testing.T) {
 			folder := dataFolder(t)
-			cmd := harness.Pawl(t, []string{"PATH=" + path}, "demo", "--exit", "--data-dir", folder)
-			cmd.Dir = harness.Root()
-			demo := harness.Launch(t, "pawl demo", cmd)
+			demo := harness.Launch(t, []string{"PATH=" + path}, "demo", "--exit", "--data-dir", folder)
 			record := harness.AwaitRecord(t, demo, folder)
 			require.GreaterOrEqual(t, len(harness.At(t, folder)), 3, "the demonstration, PostgreSQL and its children work there")
 
-			require.Equal(t, 0, demo.ExitCode(2*time.Minute))
+			require.NoError(t, demo.Wait(2*time.Minute))
 			said := regexp.MustCompile(`(\d+) of (\d+) documents done; (\d+) of (\d+) fields as in the true answers; \$([0-9.]+) in all`).
-				FindStringSubmatch(demo.Out.String())
+				FindStringSubmatch(demo.Output())
 			require.NotNil(t, said, "it does not sum up")
 			require.Equal(t, []string{"10", "10", "100", "100"}, said[1:5])
 			cost, err := strconv.ParseFloat(said[5], 64)
@@ -52,7 +51,7 @@ func TestDemo(t *testing.T) {
 			require.Positive(t, cost)
 			requireGone(t, folder, *record)
 			if path != os.Getenv("PATH") {
-				require.Contains(t, demo.Err.String(), "redis-server is not installed")
+				require.Contains(t, demo.Output(), "redis-server is not installed")
 			}
 		})
 	}
@@ -69,7 +68,7 @@ func requireGone(t *testing.T, folder string, record dev.Record) {
 
 // developed is a system as a developer has it: in one process, with stores of its own.
 type developed struct {
-	*harness.Process
+	*testkit.Process
 	folder string
 	record dev.Record
 }
@@ -78,15 +77,15 @@ func develop(t *testing.T, folder string) developed {
 	t.Helper()
 	base, err := dev.FreePortBase()
 	require.NoError(t, err)
-	process := harness.Launch(t, "pawl dev", harness.Pawl(t, nil, "dev", "--data-dir", folder, "--port-base", strconv.Itoa(base)))
+	process := harness.Launch(t, nil, "dev", "--data-dir", folder, "--port-base", strconv.Itoa(base))
 	return developed{Process: process, folder: folder, record: *harness.AwaitRecord(t, process, folder)}
 }
 
 // interrupt presses Ctrl-C.
 func (d developed) interrupt(t *testing.T) {
 	t.Helper()
-	require.NoError(t, d.Signal(syscall.SIGINT))
-	require.Equal(t, 0, d.ExitCode(promptly))
+	d.Signal(syscall.SIGINT)
+	require.NoError(t, d.Wait(promptly))
 	requireGone(t, d.folder, d.record)
 }
 
@@ -94,8 +93,8 @@ func (d developed) interrupt(t *testing.T) {
 func TestDev(t *testing.T) {
 	folder := dataFolder(t)
 	first := develop(t, folder)
-	require.Contains(t, first.Out.String(), first.record.REST)
-	require.Contains(t, first.Out.String(), first.record.APIKey)
+	require.Contains(t, first.Output(), first.record.REST)
+	require.Contains(t, first.Output(), first.record.APIKey)
 	done := commandLine(t, folder)
 	first.interrupt(t)
 
@@ -115,7 +114,7 @@ type ended struct {
 // pawl runs a client's command against the system of a data folder and checks its exit code.
 func pawl(t *testing.T, folder, input string, code int, args ...string) harness.Result {
 	t.Helper()
-	result := harness.Run(t, nil, input, append(args, "--data-dir", folder)...)
+	result := harness.Run(t, input, append(args, "--data-dir", folder)...)
 	require.Equal(t, code, result.Code, "pawl %s\n%s\n%s", strings.Join(args, " "), result.Out, result.Err)
 	return result
 }
@@ -202,7 +201,7 @@ func runCommands(t *testing.T, folder string) ended {
 // TestDataFolderIsTakenOnce refuses a second system on a data folder, and says what to do.
 func TestDataFolderIsTakenOnce(t *testing.T) {
 	s := harness.Start(t, harness.Config{})
-	second := harness.Run(t, nil, "", "dev", "--data-dir", s.DataDir, "--port-base", "20000")
+	second := harness.Run(t, "", "dev", "--data-dir", s.DataDir, "--port-base", "20000")
 	require.Equal(t, 1, second.Code)
 	require.Contains(t, second.Err, "already runs on")
 	require.Contains(t, second.Err, "--data-dir")

@@ -65,7 +65,7 @@ func requireCost(t *testing.T, s *harness.System, run string, amount json.RawMes
 	require.NoError(t, json.Unmarshal(amount, &number))
 	require.NotContains(t, string(amount), `"`, "the cost is a number")
 	var sum string
-	query := "SELECT trim_scale(sum(cost_usd))::text FROM llm.llm_try WHERE run_id = $1"
+	query := "SELECT trim_scale(sum(cost))::text FROM llm.llm_try WHERE run_id = $1"
 	require.NoError(t, s.DB.QueryRow(t.Context(), query, run).Scan(&sum))
 	require.Equal(t, sum, number.String())
 	positive, err := number.Float64()

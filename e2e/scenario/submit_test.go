@@ -20,7 +20,7 @@ func TestI05_OneSubmitOneRun(t *testing.T) {
 	s := harness.Start(t, harness.Config{})
 	second := s.Serve(serve.Intake)
 	register(t, s, "transform_chain.yaml")
-	replicas := []string{s.Record().REST, second.REST}
+	replicas := []string{s.Record().REST, second}
 	body := map[string]any{"pipeline": "transform_chain", "input": map[string]any{"n": 7}}
 
 	answers := make([]harness.Response, clients)

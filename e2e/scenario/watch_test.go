@@ -18,7 +18,7 @@ import (
 // event is a server-sent event.
 type event struct {
 	id, name string
-	run      harness.Run
+	run      harness.RunState
 }
 
 // watcher reads a stream of server-sent events as a browser does.

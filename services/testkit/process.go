@@ -35,12 +35,14 @@ type ProcessConfig struct {
 	Args []string
 	// Env is added to the environment of the test.
 	Env []string
+	// Dir is the folder in which the program works; that of the test if empty.
+	Dir string
 }
 
 // Process is a program that a test runs, and kills as it likes. It ends with the test at the latest, and its own children
 // with it. When the test has failed, the end of its output is shown.
 type Process struct {
-	t      testing.TB
+	tb     testing.TB
 	cmd    *exec.Cmd
 	output *output
 	exited chan struct{} // closed after the process has ended
@@ -48,12 +50,12 @@ type Process struct {
 }
 
 // Start runs a program.
-func Start(t testing.TB, cfg ProcessConfig) *Process {
-	t.Helper()
+func Start(tb testing.TB, cfg ProcessConfig) *Process {
+	tb.Helper()
 	cmd := exec.Command(cfg.Path, cfg.Args...) //nolint:noctx // the test ends it with the signal that it wants
-	cmd.Env = append(os.Environ(), cfg.Env...)
+	cmd.Env, cmd.Dir = append(os.Environ(), cfg.Env...), cfg.Dir
 	cmd.SysProcAttr = attributes()
-	p := &Process{t: t, cmd: cmd, output: &output{}, exited: make(chan struct{})}
+	p := &Process{tb: tb, cmd: cmd, output: &output{}, exited: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = p.output, p.output
 	started := make(chan error)
 	go func() {
@@ -67,8 +69,8 @@ func Start(t testing.TB, cfg ProcessConfig) *Process {
 			close(p.exited)
 		}
 	}()
-	require.NoError(t, <-started)
-	t.Cleanup(p.clean)
+	require.NoError(tb, <-started)
+	tb.Cleanup(p.clean)
 	return p
 }
 
@@ -86,9 +88,9 @@ func (p *Process) Kill() {
 
 // Pause stops the process where it stands, until Resume. Once Pause has returned, the process does nothing more.
 func (p *Process) Pause() {
-	p.t.Helper()
+	p.tb.Helper()
 	p.Signal(syscall.SIGSTOP)
-	p.await(func() error {
+	p.Await(func() error {
 		if !stands(p.PID()) {
 			return errors.New("it still runs")
 		}
@@ -101,22 +103,22 @@ func (p *Process) Resume() { p.Signal(syscall.SIGCONT) }
 
 // Stop asks the process to end and returns how it did; one that does not is killed, which fails the test.
 func (p *Process) Stop() error {
-	p.t.Helper()
+	p.tb.Helper()
 	p.Signal(syscall.SIGTERM)
 	return p.Wait(stopTime)
 }
 
 // Signal sends a signal. One that has ended already gets none.
 func (p *Process) Signal(signal os.Signal) {
-	p.t.Helper()
+	p.tb.Helper()
 	if err := p.cmd.Process.Signal(signal); !errors.Is(err, os.ErrProcessDone) {
-		require.NoError(p.t, err)
+		require.NoError(p.tb, err)
 	}
 }
 
 // Wait returns how the process ended; when it does not within the time, it is killed and the test fails.
 func (p *Process) Wait(timeout time.Duration) error {
-	p.t.Helper()
+	p.tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	select {
@@ -124,17 +126,17 @@ func (p *Process) Wait(timeout time.Duration) error {
 		return p.err
 	case <-ctx.Done():
 		p.Kill()
-		p.t.Fatalf("%s did not end within %v", p.cmd, timeout)
+		p.tb.Fatalf("%s did not end within %v", p.cmd, timeout)
 		return nil
 	}
 }
 
 // AwaitOK waits until a GET of the URL is answered by 200.
 func (p *Process) AwaitOK(url string) {
-	p.t.Helper()
+	p.tb.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Second}
-	p.await(func() error {
-		request, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, url, nil)
+	p.Await(func() error {
+		request, err := http.NewRequestWithContext(p.tb.Context(), http.MethodGet, url, nil)
 		if err != nil {
 			return err
 		}
@@ -152,8 +154,8 @@ func (p *Process) AwaitOK(url string) {
 
 // AwaitFile waits until the file is there and its content is to check's liking.
 func (p *Process) AwaitFile(path string, check func(content []byte) error) {
-	p.t.Helper()
-	p.await(func() error {
+	p.tb.Helper()
+	p.Await(func() error {
 		content, err := os.ReadFile(path)
 		if err != nil {
 			return err
@@ -162,13 +164,13 @@ func (p *Process) AwaitFile(path string, check func(content []byte) error) {
 	})
 }
 
-// await is Eventually that gives up at once when the process ends.
-func (p *Process) await(try func() error) {
-	p.t.Helper()
-	Eventually(p.t, readyTime, func() error {
+// Await is Eventually that gives up at once when the process ends.
+func (p *Process) Await(try func() error) {
+	p.tb.Helper()
+	Eventually(p.tb, readyTime, func() error {
 		select {
 		case <-p.exited:
-			p.t.Fatalf("%s ended before it was ready: %v", p.cmd, p.err)
+			p.tb.Fatalf("%s ended before it was ready: %v", p.cmd, p.err)
 		default:
 		}
 		return try()
@@ -179,8 +181,8 @@ func (p *Process) await(try func() error) {
 func (p *Process) clean() {
 	_ = syscall.Kill(-p.PID(), syscall.SIGKILL) // there may be nobody left
 	<-p.exited
-	if p.t.Failed() {
-		p.t.Logf("output of %s:\n%s", p.cmd, lastLines(p.Output(), shownLines))
+	if p.tb.Failed() {
+		p.tb.Logf("output of %s:\n%s", p.cmd, lastLines(p.Output(), shownLines))
 	}
 }
 
@@ -208,20 +210,20 @@ func (o *output) String() string {
 }
 
 // Build compiles the package's program, once for all tests of the binary, and returns its path.
-func Build(t testing.TB, pkg string) string {
-	t.Helper()
+func Build(tb testing.TB, pkg string) string {
+	tb.Helper()
 	own.mu.Lock()
 	defer own.mu.Unlock()
 	if path := own.programs[pkg]; path != "" {
 		return path
 	}
-	require.True(t, own.managed, "Build needs a TestMain that calls testkit.Main")
+	require.True(tb, own.managed, "Build needs a TestMain that calls testkit.Main")
 	folder, err := dataFolder()
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	own.folders = append(own.folders, folder)
 	path := filepath.Join(folder, filepath.Base(pkg))
-	said, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, pkg).CombinedOutput()
-	require.NoError(t, err, "build %s:\n%s", pkg, said)
+	said, err := exec.CommandContext(tb.Context(), "go", "build", "-o", path, pkg).CombinedOutput()
+	require.NoError(tb, err, "build %s:\n%s", pkg, said)
 	if own.programs == nil {
 		own.programs = map[string]string{}
 	}

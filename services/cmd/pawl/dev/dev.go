@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sync/errgroup"
@@ -40,7 +41,7 @@ type system struct {
 	output io.Writer // for what the processes of --separate print
 
 	record  recorder
-	closers []func() error // of the stores, in the order in which they were started
+	closers []func() // of the stores, in the order in which they were started
 }
 
 // Run runs the system until ctx ends. Once the system answers, ready is called with how it is reached.
@@ -156,11 +157,10 @@ func (s *system) startStores(ctx context.Context) error {
 	return nil
 }
 
-// close stops the stores, the last started first, and removes the record.
+// close stops the stores, the last started first, and removes the record: from then on another system may take the folder.
 func (s *system) close() error {
-	errs := []error{removeRecord(s.cfg.DataDir)}
-	for i := len(s.closers) - 1; i >= 0; i-- {
-		errs = append(errs, s.closers[i]())
+	for _, stop := range slices.Backward(s.closers) {
+		stop()
 	}
-	return errors.Join(errs...)
+	return removeRecord(s.cfg.DataDir)
 }
