@@ -87,8 +87,10 @@ func analyse(source string, parsed *cel.Ast, names Names) *analysis {
 // visit walks an expression and gives its shape.
 func (a *analysis) visit(e ast.Expr) *Shape {
 	shape := a.follow(e)
-	if p, known := placeholders()[shape.Kind]; known && isPath(e) {
-		e.SetKindCase(a.rewriter.factory.NewIdent(e.ID(), p.name))
+	for _, p := range placeholders() {
+		if p.kind == shape.Kind && isPath(e) {
+			e.SetKindCase(a.rewriter.factory.NewIdent(e.ID(), p.name))
+		}
 	}
 	return shape
 }
@@ -224,14 +226,10 @@ func (a *analysis) field(e ast.Expr, of *Shape, name string) *Shape {
 	case List:
 		a.fail(e, fmt.Sprintf("a list has no field %q; write [0] for its first item, or use map()", name))
 	case Bool, Integer, Number, String:
-		a.fail(e, fmt.Sprintf("a %s has no field %q", of.Kind.word(), name))
+		a.fail(e, fmt.Sprintf("a %s has no field %q", of.Kind, name))
 	case Unknown:
 	}
 	return &Shape{}
-}
-
-func (k Kind) word() string {
-	return map[Kind]string{Bool: "bool", Integer: "whole number", Number: "number", String: "text"}[k]
 }
 
 func fieldHint(name string, of *Shape) string {

@@ -12,10 +12,10 @@ import (
 	"pawl.internal/services/internal/expr"
 )
 
-func newEnv(t testing.TB) *expr.Env {
-	t.Helper()
+func newEnv(tb testing.TB) *expr.Env {
+	tb.Helper()
 	env, err := expr.NewEnv()
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return env
 }
 

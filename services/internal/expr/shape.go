@@ -19,19 +19,25 @@ const (
 	Object
 )
 
+// String names the kind for messages.
+func (k Kind) String() string {
+	return [...]string{"value", "bool", "whole number", "number", "text", "list", "object"}[k]
+}
+
 // placeholder is a name that stands for a value of a known kind while types are checked.
 type placeholder struct {
+	kind Kind
 	name string
 	t    *cel.Type
 }
 
 // placeholders exist for the kinds that CEL's check is used for. Their types let null in, so that a value which is never
 // null may still be compared with it. A Number may be an int or a double, which CEL keeps apart.
-func placeholders() map[Kind]placeholder {
-	return map[Kind]placeholder{
-		Bool:    {"@bool", cel.NullableType(cel.BoolType)},
-		Integer: {"@integer", cel.NullableType(cel.IntType)},
-		String:  {"@string", cel.NullableType(cel.StringType)},
+func placeholders() []placeholder {
+	return []placeholder{
+		{Bool, "@bool", cel.NullableType(cel.BoolType)},
+		{Integer, "@integer", cel.NullableType(cel.IntType)},
+		{String, "@string", cel.NullableType(cel.StringType)},
 	}
 }
 

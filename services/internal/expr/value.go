@@ -162,6 +162,7 @@ func describe(value any) string {
 // equality, and nothing else.
 type longNumber string
 
+//nolint:gochecknoglobals // never changes; CEL tells types apart by identity
 var longNumberType = types.NewOpaqueType("number")
 
 // ConvertToNative is what CEL asks for to leave its own world, which never happens to a value of Pawl's.

@@ -215,10 +215,14 @@ func (b *build) wantKind(where path, shape *expr.Shape, kinds ...expr.Kind) {
 }
 
 func kindName(kind expr.Kind) string {
-	return map[expr.Kind]string{
-		expr.Bool: "true or false", expr.Integer: "a whole number", expr.Number: "a number", expr.String: "a text",
-		expr.List: "a list", expr.Object: "an object",
-	}[kind]
+	switch kind {
+	case expr.Bool:
+		return "true or false"
+	case expr.Object:
+		return "an object"
+	default:
+		return "a " + kind.String()
+	}
 }
 
 // value compiles a template value.

@@ -15,10 +15,10 @@ import (
 	"pawl.internal/services/internal/pipeline"
 )
 
-func newCompiler(t testing.TB) *pipeline.Compiler {
-	t.Helper()
+func newCompiler(tb testing.TB) *pipeline.Compiler {
+	tb.Helper()
 	compiler, err := pipeline.NewCompiler()
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return compiler
 }
 

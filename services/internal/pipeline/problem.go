@@ -27,8 +27,8 @@ type Problem struct {
 	Message string
 }
 
-// Error gives the problem with its place, as compilers do.
-func (p Problem) Error() string {
+// String gives the problem with its place, as compilers do.
+func (p Problem) String() string {
 	var b strings.Builder
 	if p.File != "" {
 		b.WriteString(p.File + ":")
@@ -47,13 +47,13 @@ func (p Problem) Error() string {
 }
 
 // Problems are all the problems of a pipeline, in the order of the source; never empty.
-type Problems []Problem
+type Problems []Problem //nolint:errname // what it is, and not only that it is an error
 
 // Error gives the problems, one a line.
 func (p Problems) Error() string {
 	lines := make([]string, len(p))
 	for i, problem := range p {
-		lines[i] = problem.Error()
+		lines[i] = problem.String()
 	}
 	return strings.Join(lines, "\n")
 }

@@ -132,13 +132,14 @@ func outputShape(s *Step, output *expr.Shape) *expr.Shape {
 
 func (b *build) timeouts(s *Step) Timeouts {
 	var t Timeouts
-	asks := time.Duration(1 + s.Repairs)
 	if s.Kind == LLM {
 		t.LLM = b.durationOr(s.where.then("llm_timeout"), defaultLLMTimeout)
 	}
-	t.Soft = b.durationOr(s.where.then("soft_timeout"), t.LLM*asks+softSlack)
+	asks := 1 + s.Repairs
+	calls := t.LLM * time.Duration(asks)
+	t.Soft = b.durationOr(s.where.then("soft_timeout"), calls+softSlack)
 	t.Hard = b.durationOr(s.where.then("hard_timeout"), t.Soft+hardSlack)
-	if least := t.LLM*asks + softMargin; t.Soft < least && s.Kind == LLM {
+	if least := calls + softMargin; t.Soft < least && s.Kind == LLM {
 		b.fail(s.where.then("soft_timeout"), "%s is too short: it must be at least llm_timeout × (1 + repair.attempts) + 1s, which is %s × %d + 1s = %s",
 			t.Soft, t.LLM, asks, least)
 	}
