@@ -35,53 +35,53 @@ type Database struct {
 }
 
 // Postgres returns a database with the schemas, migrated, which exists as long as the test.
-func Postgres(t testing.TB, schemas ...pg.Schema) *Database {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), setupTime)
+func Postgres(tb testing.TB, schemas ...pg.Schema) *Database {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), setupTime)
 	defer cancel()
 	server, err := given(ctx, PostgresURLVariable, (*Stores).PostgresURL)
-	require.NoError(t, err)
-	return DatabaseAt(t, server, schemas...)
+	require.NoError(tb, err)
+	return DatabaseAt(tb, server, schemas...)
 }
 
 // DatabaseAt is Postgres on a particular server, such as one of PrivatePostgres.
-func DatabaseAt(t testing.TB, server string, schemas ...pg.Schema) *Database {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), setupTime)
+func DatabaseAt(tb testing.TB, server string, schemas ...pg.Schema) *Database {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), setupTime)
 	defer cancel()
 	template, err := ensureTemplate(ctx, server, schemas)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	name := "test_" + strings.ToLower(rand.Text())
-	require.NoError(t, execute(ctx, server, fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s", name, template)))
-	t.Cleanup(func() { dropDatabase(t, server, name) })
+	require.NoError(tb, execute(ctx, server, fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s", name, template)))
+	tb.Cleanup(func() { dropDatabase(tb, server, name) })
 	db := &Database{URL: withDatabase(server, name)}
 	db.Pool, err = pg.Open(ctx, pg.Config{
 		URL: config.NewSecret(db.URL), MaxConns: testConns, StatementTimeout: time.Minute, ConnectTimeout: time.Minute,
 	}, "test")
-	require.NoError(t, err)
-	t.Cleanup(db.Pool.Close)
+	require.NoError(tb, err)
+	tb.Cleanup(db.Pool.Close)
 	return db
 }
 
 // PrivatePostgres returns a server that the test may stop, kill and pause as it likes. It keeps what was committed, as a
 // server without fsync does: across everything but a crash of the machine.
-func PrivatePostgres(t testing.TB) *localstore.Postgres {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), setupTime)
+func PrivatePostgres(tb testing.TB) *localstore.Postgres {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), setupTime)
 	defer cancel()
-	folder := privateFolder(t)
+	folder := privateFolder(tb)
 	server, err := startPostgres(ctx, folder)
-	require.NoError(t, err)
-	t.Cleanup(server.Kill)
+	require.NoError(tb, err)
+	tb.Cleanup(server.Kill)
 	return server
 }
 
 // privateFolder is a folder for a server's data that is removed after the server was stopped.
-func privateFolder(t testing.TB) string {
-	t.Helper()
+func privateFolder(tb testing.TB) string {
+	tb.Helper()
 	folder, err := dataFolder()
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(folder)) })
+	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, os.RemoveAll(folder)) })
 	return folder
 }
 
@@ -142,12 +142,12 @@ func digestOf(schemas []pg.Schema) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)[:10]), nil
 }
 
-func dropDatabase(t testing.TB, server, name string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), setupTime)
+func dropDatabase(tb testing.TB, server, name string) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), setupTime)
 	defer cancel()
 	if err := execute(ctx, server, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)"); err != nil {
-		t.Logf("drop test database: %v", err) // a server that the test has stopped takes it along
+		tb.Logf("drop test database: %v", err) // a server that the test has stopped takes it along
 	}
 }
 

@@ -22,34 +22,34 @@ type Keys struct {
 }
 
 // Redis returns keys of a server that other tests use too. A test that flushes or stops the server needs PrivateRedis.
-func Redis(t testing.TB) *Keys {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), setupTime)
+func Redis(tb testing.TB) *Keys {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), setupTime)
 	defer cancel()
 	server, err := given(ctx, RedisURLVariable, (*Stores).RedisURL)
-	require.NoError(t, err)
-	return KeysAt(t, server)
+	require.NoError(tb, err)
+	return KeysAt(tb, server)
 }
 
 // KeysAt is Redis on a particular server, such as one of PrivateRedis.
-func KeysAt(t testing.TB, server string) *Keys {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), setupTime)
+func KeysAt(tb testing.TB, server string) *Keys {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), setupTime)
 	defer cancel()
 	client, err := redisconn.Open(ctx, redisconn.Config{URL: config.NewSecret(server)})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, client.Close()) })
+	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, client.Close()) })
 	return &Keys{Client: client, URL: server, Prefix: "test" + rand.Text()}
 }
 
 // PrivateRedis returns a server that the test may flush, stop and kill as it likes.
-func PrivateRedis(t testing.TB) *localstore.Redis {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), setupTime)
+func PrivateRedis(tb testing.TB) *localstore.Redis {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), setupTime)
 	defer cancel()
-	folder := privateFolder(t)
+	folder := privateFolder(tb)
 	server, err := startRedis(ctx, folder)
-	require.NoError(t, err)
-	t.Cleanup(server.Kill)
+	require.NoError(tb, err)
+	tb.Cleanup(server.Kill)
 	return server
 }

@@ -81,9 +81,9 @@ func given(ctx context.Context, variable string, start func(*Stores, context.Con
 }
 
 // Eventually tries until it gets nil, and fails the test with the last error when the time is over.
-func Eventually(t testing.TB, timeout time.Duration, try func() error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+func Eventually(tb testing.TB, timeout time.Duration, try func() error) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), timeout)
 	defer cancel()
 	for {
 		err := try()
@@ -91,7 +91,7 @@ func Eventually(t testing.TB, timeout time.Duration, try func() error) {
 			return
 		}
 		if clock.System().Sleep(ctx, pollTime) != nil {
-			t.Fatalf("still not so after %v: %v", timeout, err)
+			tb.Fatalf("still not so after %v: %v", timeout, err)
 		}
 	}
 }

@@ -55,9 +55,9 @@ func serve(address string) {
 	os.Exit(3)
 }
 
-func start(t testing.TB, role string) *testkit.Process {
-	t.Helper()
-	return testkit.Start(t, testkit.ProcessConfig{Path: os.Args[0], Env: []string{roleVariable + "=" + role}})
+func start(tb testing.TB, role string) *testkit.Process {
+	tb.Helper()
+	return testkit.Start(tb, testkit.ProcessConfig{Path: os.Args[0], Env: []string{roleVariable + "=" + role}})
 }
 
 func freeAddress(t *testing.T) string {
@@ -114,7 +114,7 @@ func TestProcessIsAwaitedPausedAndEnded(t *testing.T) {
 	p.AwaitOK("http://" + address)
 	p.Pause()
 	quick := http.Client{Timeout: 100 * time.Millisecond, Transport: &http.Transport{DisableKeepAlives: true}}
-	_, err := quick.Get("http://" + address) //nolint:noctx,bodyclose // it has a timeout, and no answer is to come
+	_, err := quick.Get("http://" + address) // it has a timeout
 	require.Error(t, err)
 	p.Resume()
 	p.AwaitOK("http://" + address)
@@ -144,7 +144,7 @@ func TestFilesAreAwaited(t *testing.T) {
 
 func TestFailuresOfTheHarnessFailTheTest(t *testing.T) {
 	t.Parallel()
-	failed := func(fn func(t testing.TB)) string {
+	failed := func(fn func(tb testing.TB)) string {
 		r := &recorder{TB: t}
 		done := make(chan struct{})
 		go func() {
@@ -155,15 +155,15 @@ func TestFailuresOfTheHarnessFailTheTest(t *testing.T) {
 		require.True(t, r.failed.Load(), "the test was not failed")
 		return r.said
 	}
-	require.Contains(t, failed(func(t testing.TB) {
-		testkit.Eventually(t, time.Millisecond, func() error { return errors.New("never") })
+	require.Contains(t, failed(func(tb testing.TB) {
+		testkit.Eventually(tb, time.Millisecond, func() error { return errors.New("never") })
 	}), "never")
-	require.Contains(t, failed(func(t testing.TB) {
-		start(t, "serve nonsense").AwaitOK("http://127.0.0.1:1")
+	require.Contains(t, failed(func(tb testing.TB) {
+		start(tb, "serve nonsense").AwaitOK("http://127.0.0.1:1")
 	}), "ended before it was ready")
-	require.Contains(t, failed(func(t testing.TB) {
-		p := start(t, "stubborn")
-		testkit.Eventually(t, 10*time.Second, func() error {
+	require.Contains(t, failed(func(tb testing.TB) {
+		p := start(tb, "stubborn")
+		testkit.Eventually(tb, 10*time.Second, func() error {
 			if p.Output() == "" {
 				return errors.New("not started")
 			}

@@ -143,8 +143,8 @@ func (b *bundle) start(t *testing.T, names ...string) (stop func() error) {
 }
 
 type report struct {
-	Status string
-	Checks map[string]string
+	Status string            `json:"status"`
+	Checks map[string]string `json:"checks"`
 }
 
 // ask gets a page of the admin handler.

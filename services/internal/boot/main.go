@@ -19,7 +19,7 @@ func Main(run func(ctx context.Context) error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "pawl:", err)
 	}
-	os.Exit(exitCode(err))
+	os.Exit(exitCode(err)) //nolint:forbidigo // the one place where a process ends
 }
 
 func exitCode(err error) int {

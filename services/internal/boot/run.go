@@ -42,7 +42,7 @@ func Run(ctx context.Context, p *Process, table []Entry, names []string) error {
 	defer fail(nil)
 	units, err := p.start(ctx, entries, fail)
 	if err == nil {
-		p.Log.Info("serving", "services", names)
+		p.Log.InfoContext(ctx, "serving", "services", names)
 		p.health.watch(ctx, p.Clock)
 		err = failure(ctx)
 	}

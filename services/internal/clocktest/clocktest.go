@@ -13,6 +13,8 @@ import (
 )
 
 // Start is the time at which every Fake begins.
+//
+//nolint:gochecknoglobals // a constant
 var Start = time.Date(2026, time.January, 2, 3, 4, 5, 0, time.UTC)
 
 // patience bounds BlockUntil: a test that waits longer than this waits for something that will not come.
@@ -63,9 +65,9 @@ func (f *Fake) Advance(d time.Duration) {
 }
 
 // BlockUntil waits until at least n timers or sleepers are waiting, so that the next Advance reaches them all.
-func (f *Fake) BlockUntil(t testing.TB, n int) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+func (f *Fake) BlockUntil(tb testing.TB, n int) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), patience)
 	defer cancel()
 	for {
 		f.mu.Lock()
@@ -77,7 +79,7 @@ func (f *Fake) BlockUntil(t testing.TB, n int) {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			t.Fatalf("%d timers are waiting on the fake clock, not the %d expected", waiting, n)
+			tb.Fatalf("%d timers are waiting on the fake clock, not the %d expected", waiting, n)
 		}
 	}
 }

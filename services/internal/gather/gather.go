@@ -104,8 +104,9 @@ func (c *Collector[E]) Run(ctx context.Context) error {
 	for _, l := range c.lanes {
 		l.close()
 	}
-	overdue := time.AfterFunc(c.drain, cancel)
-	defer overdue.Stop()
+	overdue, stop := context.WithTimeout(hard, c.drain)
+	defer stop()
+	context.AfterFunc(overdue, cancel)
 	lanes.Wait()
 	return ctx.Err()
 }

@@ -97,17 +97,19 @@ func (b *bundle) submit(t *testing.T, events ...*event) map[string]chan error {
 	return answers
 }
 
+func since(began time.Time) time.Duration { return clock.System().Now().Sub(began) }
+
 func TestFirstEventStartsAtOnceAndTheNextOnesShareAGroup(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t, nil)
-		began := time.Now()
+		began := clock.System().Now()
 		answers := b.submit(t, &event{name: "a"}, &event{name: "b"}, &event{name: "c"})
 		require.NoError(t, <-answers["a"])
-		require.Equal(t, commitTime, time.Since(began))
+		require.Equal(t, commitTime, since(began))
 		require.NoError(t, <-answers["b"])
 		require.NoError(t, <-answers["c"])
-		require.Equal(t, 2*commitTime, time.Since(began))
+		require.Equal(t, 2*commitTime, since(began))
 		require.Equal(t, [][]string{{"a"}, {"b", "c"}}, b.groups)
 		b.stop()
 	})
@@ -137,11 +139,11 @@ func TestLanesCommitBesideEachOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t, func(c *gather.Config[*event]) { c.Lanes = 2 })
-		began := time.Now()
+		began := clock.System().Now()
 		answers := b.submit(t, &event{name: "a", lane: 1}, &event{name: "b", lane: 2})
 		require.NoError(t, <-answers["a"])
 		require.NoError(t, <-answers["b"])
-		require.Equal(t, commitTime, time.Since(began))
+		require.Equal(t, commitTime, since(began))
 		b.stop()
 	})
 }
@@ -214,10 +216,10 @@ func TestCallerThatGivesUpDoesNotTakeItsEventBack(t *testing.T) {
 		b := setup(t, nil)
 		ctx, cancel := context.WithTimeout(t.Context(), commitTime/2)
 		defer cancel()
-		began := time.Now()
+		began := clock.System().Now()
 		err := b.collector.Submit(ctx, &event{name: "a"})
 		require.Equal(t, codes.DeadlineExceeded, fault.CodeOf(err))
-		require.Equal(t, commitTime/2, time.Since(began))
+		require.Equal(t, commitTime/2, since(began))
 		b.stop()
 		require.Equal(t, [][]string{{"a"}}, b.groups)
 	})
@@ -285,9 +287,9 @@ func TestStopDoesNotWaitForeverForTheStore(t *testing.T) {
 			}
 		})
 		answers := b.submit(t, &event{name: "a"}, &event{name: "b"}, &event{name: "c"})
-		began := time.Now()
+		began := clock.System().Now()
 		b.stop()
-		require.Equal(t, commitTime, time.Since(began))
+		require.Equal(t, commitTime, since(began))
 		for _, answer := range answers {
 			require.ErrorIs(t, <-answer, context.Canceled)
 		}

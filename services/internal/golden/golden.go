@@ -17,17 +17,17 @@ var update = flag.Bool("update", false, "rewrite golden files with what the test
 
 // Assert fails the test when got is not what the file holds. The file is usually testdata/….golden, or a generated page of
 // the documentation.
-func Assert(t testing.TB, path string, got []byte) {
-	t.Helper()
+func Assert(tb testing.TB, path string, got []byte) {
+	tb.Helper()
 	if *update {
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		require.NoError(t, os.WriteFile(path, got, 0o644)) //nolint:gosec // a file of the repository, for everybody
+		require.NoError(tb, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(tb, os.WriteFile(path, got, 0o644)) //nolint:gosec // a file of the repository, for everybody
 		return
 	}
 	want, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		t.Fatalf("%s does not exist: run the test with -update to make it", path)
+		tb.Fatalf("%s does not exist: run the test with -update to make it", path)
 	}
-	require.NoError(t, err)
-	require.Equal(t, string(want), string(got), "%s differs: run the test with -update if that is meant", path)
+	require.NoError(tb, err)
+	require.Equal(tb, string(want), string(got), "%s differs: run the test with -update if that is meant", path)
 }

@@ -56,7 +56,7 @@ func run(cmd *exec.Cmd, as *identity, log string) (*child, error) {
 		// The kernel ends the child when the thread that started it ends, so that thread stays as long as the child.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		defer output.Close()
+		defer func() { _ = output.Close() }() // the child has its own
 		err := cmd.Start()
 		started <- err
 		if err == nil {
@@ -146,7 +146,7 @@ func freePort(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("find a free port: %w", err)
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }() // only its number was wanted
 	address, ok := l.Addr().(*net.TCPAddr)
 	if !ok {
 		return 0, fmt.Errorf("find a free port: unexpected address %v", l.Addr())

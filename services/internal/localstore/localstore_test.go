@@ -30,7 +30,7 @@ import (
 const holderVariable = "PAWL_TEST_HOLD_STORES"
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(holderVariable); dir != "" {
+	if dir, ok := os.LookupEnv(holderVariable); ok {
 		hold(dir)
 		return
 	}
@@ -41,22 +41,22 @@ func hold(dir string) {
 	ctx := context.Background()
 	p, err := localstore.StartPostgres(ctx, localstore.PostgresConfig{Dir: filepath.Join(dir, "postgres"), Unsafe: true})
 	if err != nil {
-		fmt.Println(err)
+		fmt.Fprintln(os.Stdout, err)
 		return
 	}
 	r, err := localstore.StartRedis(ctx, localstore.RedisConfig{Dir: filepath.Join(dir, "redis")}, slog.Default())
 	if err != nil {
-		fmt.Println(err)
+		fmt.Fprintln(os.Stdout, err)
 		return
 	}
-	fmt.Println(p.URL(), r.URL())
+	fmt.Fprintln(os.Stdout, p.URL(), r.URL())
 	select {}
 }
 
 // folder is one that the database's user may enter.
 func folder(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "pawl-localstore-")
+	dir, err := os.MkdirTemp("", "pawl-localstore-") //nolint:usetesting // a test's own folder lets nobody else in
 	require.NoError(t, err)
 	require.NoError(t, os.Chmod(dir, 0o711))
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })

@@ -55,7 +55,7 @@ func StartRedis(ctx context.Context, cfg RedisConfig, log *slog.Logger) (*Redis,
 		if cfg.Real {
 			return nil, errors.New("redis-server is not installed: " + howToInstallRedis)
 		}
-		log.Warn("redis-server is not installed: a stand-in within this process serves, which keeps nothing on disk",
+		log.WarnContext(ctx, "redis-server is not installed: a stand-in within this process serves, which keeps nothing on disk",
 			"install", howToInstallRedis)
 		r.inner = miniredis.NewMiniRedis()
 		return r, r.inner.StartAddr(r.address())

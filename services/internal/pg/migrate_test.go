@@ -16,7 +16,7 @@ func grown() pg.Schema {
 -- +goose Up
 CREATE INDEX CONCURRENTLY item_at ON shop.item (at);
 `)}}
-	for name, file := range shop().Files.(fstest.MapFS) { //nolint:forcetypeassert // made a few lines above
+	for name, file := range shop().Files.(fstest.MapFS) { // that is what it is made of
 		files[name] = file
 	}
 	return pg.Schema{Name: "shop", Files: files}

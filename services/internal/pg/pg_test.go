@@ -69,6 +69,15 @@ func TestTypesSurviveARoundTripThroughArrays(t *testing.T) {
 	var all []uuid.UUID
 	require.NoError(t, db.Pool.QueryRow(t.Context(), `SELECT array_agg(id ORDER BY n) FROM shop.item`).Scan(&all))
 	require.Equal(t, ids, all)
+	var none []uuid.UUID
+	require.NoError(t, db.Pool.QueryRow(t.Context(), `SELECT $1::uuid[]`, []uuid.UUID{}).Scan(&all))
+	require.Empty(t, all)
+	require.NoError(t, db.Pool.QueryRow(t.Context(), `SELECT $1::uuid[]`, none).Scan(&all))
+	require.Nil(t, all)
+	var id uuid.UUID
+	require.NoError(t, db.Pool.QueryRow(t.Context(), `SELECT $1::uuid`, &ids[0]).Scan(&id))
+	require.Equal(t, ids[0], id)
+	require.Error(t, db.Pool.QueryRow(t.Context(), `SELECT NULL::uuid`).Scan(&id))
 	budget := 3 * money.Dollar
 	_, err = db.Pool.Exec(t.Context(), `UPDATE shop.item SET budget = $1, ended = $2`, &budget, (*time.Time)(nil))
 	require.NoError(t, err)

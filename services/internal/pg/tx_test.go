@@ -68,17 +68,25 @@ func TestStatesBecomeFaults(t *testing.T) {
 	require.Equal(t, codes.Canceled, fault.CodeOf(pg.Fault(context.Canceled)))
 }
 
-func TestStatementTimeoutIsTheServers(t *testing.T) {
+func TestSessionsAreSetUpAsConfigured(t *testing.T) {
 	t.Parallel()
 	db := testkit.Postgres(t)
-	pool, err := pg.Open(t.Context(), pg.Config{URL: config.NewSecret(db.URL), StatementTimeout: 20 * time.Millisecond}, "t")
+	pool, err := pg.Open(t.Context(), pg.Config{
+		URL: config.NewSecret(db.URL), StatementTimeout: 20 * time.Millisecond,
+		Settings: map[string]string{"plan_cache_mode": "force_generic_plan"},
+	}, "t")
 	require.NoError(t, err)
 	defer pool.Close()
 	_, err = pool.Exec(t.Context(), "SELECT pg_sleep(60)")
 	require.Equal(t, codes.Canceled, fault.CodeOf(pg.Fault(err)))
-	var name string
-	require.NoError(t, pool.QueryRow(t.Context(), "SHOW application_name").Scan(&name))
-	require.Equal(t, "t", name)
+	for setting, want := range map[string]string{
+		"application_name": "t", "TimeZone": "UTC", "plan_cache_mode": "force_generic_plan",
+		"idle_in_transaction_session_timeout": "20ms",
+	} {
+		var got string
+		require.NoError(t, pool.QueryRow(t.Context(), "SHOW "+setting).Scan(&got))
+		require.Equal(t, want, got)
+	}
 }
 
 func TestReadOnlyServerIsLeftForAnother(t *testing.T) {

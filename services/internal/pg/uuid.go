@@ -2,6 +2,7 @@ package pg
 
 import (
 	"encoding/binary"
+	"fmt"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -38,14 +39,20 @@ func (c uuidCodec) PlanScan(m *pgtype.Map, oid uint32, format int16, target any)
 type uuidEncode struct{}
 
 func (uuidEncode) Encode(value any, buf []byte) ([]byte, error) {
-	id := value.(uuid.UUID) //nolint:forcetypeassert // PlanEncode has looked
+	id, ok := value.(uuid.UUID)
+	if !ok {
+		return nil, errNoPlan(value)
+	}
 	return append(buf, id[:]...), nil
 }
 
 type uuidScan struct{}
 
 func (uuidScan) Scan(src []byte, target any) error {
-	id := target.(*uuid.UUID) //nolint:forcetypeassert // PlanScan has looked
+	id, ok := target.(*uuid.UUID)
+	if !ok {
+		return errNoPlan(target)
+	}
 	return id.UnmarshalBinary(src)
 }
 
@@ -64,7 +71,10 @@ type uuidsEncode struct{}
 // Encode writes the binary form of an array: dimensions, whether it has NULLs, the elements' type, length and lower bound,
 // then each element behind its length.
 func (uuidsEncode) Encode(value any, buf []byte) ([]byte, error) {
-	ids := value.([]uuid.UUID) //nolint:forcetypeassert // PlanEncode has looked
+	ids, ok := value.([]uuid.UUID)
+	if !ok {
+		return nil, errNoPlan(value)
+	}
 	dimensions := uint32(1)
 	if len(ids) == 0 {
 		dimensions = 0
@@ -83,3 +93,6 @@ func (uuidsEncode) Encode(value any, buf []byte) ([]byte, error) {
 	}
 	return buf, nil
 }
+
+// errNoPlan says that a plan was used for another type than it was made for.
+func errNoPlan(value any) error { return fmt.Errorf("no way between uuid and %T", value) }

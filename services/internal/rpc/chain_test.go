@@ -25,7 +25,9 @@ func TestOrderOfTheChain(t *testing.T) {
 func TestServiceConfigRepeatsExactlyTheMethodsThatAreDeclaredIdempotent(t *testing.T) {
 	t.Parallel()
 	var config struct {
-		MethodConfig []struct{ Name []methodName }
+		MethodConfig []struct {
+			Name []methodName `json:"name"`
+		} `json:"methodConfig"`
 	}
 	require.NoError(t, json.Unmarshal([]byte(serviceConfig()), &config))
 	require.Len(t, config.MethodConfig, 1)

@@ -99,7 +99,7 @@ func deadline() step {
 		case !ok:
 			return fault.New(faultv1.ErrorReason_ERROR_REASON_INVALID_ARGUMENT,
 				"the call has no deadline: set one, a few seconds are enough")
-		case time.Until(limit) < deadlineLeast:
+		case limit.Sub(clock.System().Now()) < deadlineLeast: // deadlines are of the machine's clock
 			return fault.New(faultv1.ErrorReason_ERROR_REASON_DEADLINE_TOO_SHORT,
 				"less than %v is left of the call's time", deadlineLeast)
 		}
