@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"slices"
 
+	"github.com/alecthomas/kong"
+
 	"pawl.internal/services/cmd/pawl/client"
 	"pawl.internal/services/cmd/pawl/dev"
 	"pawl.internal/services/cmd/pawl/serve"
@@ -49,7 +51,8 @@ func (c *migrateCmd) Run(ctx context.Context, s client.Streams) error {
 type devCmd struct{ dev.Config }
 
 // Run runs it until ctx ends, and says how to use it.
-func (c *devCmd) Run(ctx context.Context, s client.Streams) error {
+func (c *devCmd) Run(ctx context.Context, command *kong.Context, s client.Streams) error {
+	c.Told = config.Environment(command)
 	return dev.Run(ctx, c.Config, s.Err, func(r dev.Record) { r.Describe(s.Out) })
 }
 

@@ -11,12 +11,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"golang.org/x/sync/errgroup"
 
 	pawlv1 "pawl.internal/gen/pawl/v1"
 	"pawl.internal/sdk"
 	"pawl.internal/services/cmd/pawl/client"
 	"pawl.internal/services/cmd/pawl/dev"
+	"pawl.internal/services/internal/config"
 )
 
 // Cmd is what the demonstration is told.
@@ -27,7 +29,8 @@ type Cmd struct {
 }
 
 // Run runs the system and the demonstration on it; the system goes on until Ctrl-C, or ends at once with --exit.
-func (c *Cmd) Run(ctx context.Context, s client.Streams) error {
+func (c *Cmd) Run(ctx context.Context, command *kong.Context, s client.Streams) error {
+	c.Told = config.Environment(command)
 	files, err := contracts(c.Contracts)
 	if err != nil {
 		return err

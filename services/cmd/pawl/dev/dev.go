@@ -31,6 +31,9 @@ type Config struct {
 	DataDir  string `help:"Folder of the stores' data; it survives restarts." default:".pawl" type:"path"`
 	PortBase int    `help:"First of the ports, when the standard ones are taken; 0 for the standard ones."`
 	Separate bool   `help:"Run each service as a process of its own, and start it anew when it ends."`
+
+	// Told is what the command line says, as variables: the processes of --separate are told the same.
+	Told []string `kong:"-"`
 }
 
 // system is a running system.

@@ -83,23 +83,21 @@ func (s *system) child(p process) *child {
 	}
 }
 
-// flags are what every process of its own is told; what this program was told by environment or file it inherits.
+// flags say where a process listens, and where it finds the others.
 func (s *system) flags(p process) []string {
 	common := []string{
 		"--admin-listen=" + loopback(p.admin),
 		"--orchestrator-address=dns:///" + loopback(s.ports.Orchestrator),
 		"--llm-gateway-address=dns:///" + loopback(s.ports.LLMGateway),
-		"--log-level=" + s.cfg.Serve.Log.Level.String(), "--log-format=" + s.cfg.Serve.Log.Format,
 	}
 	return append(common, p.flags...)
 }
 
-// environment carries the secrets, which must not show in a list of processes.
+// environment is what a process is told beside its flags: what this program was told, and the stores, whose secrets must
+// not show in a list of processes.
 func (s *system) environment() []string {
-	return []string{
-		"PAWL_DATABASE_URL=" + s.cfg.Serve.Database.URL.Reveal(),
-		"PAWL_REDIS_URL=" + s.cfg.Serve.Redis.URL.Reveal(),
-	}
+	return append(slices.Clone(s.cfg.Told),
+		"PAWL_DATABASE_URL="+s.cfg.Serve.Database.URL.Reveal(), "PAWL_REDIS_URL="+s.cfg.Serve.Redis.URL.Reveal())
 }
 
 // open waits until all services are ready, registers the pipelines that ship, and writes the record.
