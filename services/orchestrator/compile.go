@@ -1,8 +1,6 @@
 package orchestrator
 
 import (
-	"errors"
-
 	pawlv1 "pawl.internal/gen/pawl/v1"
 	"pawl.internal/services/internal/pipeline"
 	"pawl.internal/services/orchestrator/machine"
@@ -26,9 +24,6 @@ func newCompile() (store.Compile, error) {
 
 // storePipeline is what the store must know of a pipeline.
 func storePipeline(c *pipeline.Compiled) (*store.Pipeline, error) {
-	if c.ResultStep == nil {
-		return nil, errors.New("its output is not the output of one step: the orchestrator evaluates nothing")
-	}
 	p := &store.Pipeline{
 		Digest: c.Digest, Name: c.Name, Version: c.Version, OutputStep: c.ResultStep.Name, Callbacks: c.CallbackEvents,
 		Labels: c.Labels, Inputs: make([]store.StepInputs, len(c.Steps)),

@@ -50,8 +50,9 @@ type PipelineSpec struct {
 	BudgetUsd string `protobuf:"bytes,6,opt,name=budget_usd,json=budgetUsd,proto3" json:"budget_usd,omitempty"`
 	// The steps. Each needs the one before it, unless it says `needs`.
 	Steps []*Step `protobuf:"bytes,7,rep,name=steps,proto3" json:"steps,omitempty"`
-	// The run's result, a template value. Default: the last step's output.
-	Output *structpb.Value `protobuf:"bytes,8,opt,name=output,proto3" json:"output,omitempty"`
+	// The run's result: the output of one step, written ${steps.<name>.output}. Default: the last step's. A result that is to
+	// be computed is the output of a transform step.
+	Output string `protobuf:"bytes,8,opt,name=output,proto3" json:"output,omitempty"`
 	// Which events are sent to the run's `callback_url`.
 	Callback *CallbackPolicy `protobuf:"bytes,9,opt,name=callback,proto3" json:"callback,omitempty"`
 	// Labels of every run of this pipeline; a label given at submit wins over one of the same name.
@@ -143,11 +144,11 @@ func (x *PipelineSpec) GetSteps() []*Step {
 	return nil
 }
 
-func (x *PipelineSpec) GetOutput() *structpb.Value {
+func (x *PipelineSpec) GetOutput() string {
 	if x != nil {
 		return x.Output
 	}
-	return nil
+	return ""
 }
 
 func (x *PipelineSpec) GetCallback() *CallbackPolicy {
@@ -935,7 +936,7 @@ var File_pawl_v1_pipeline_spec_proto protoreflect.FileDescriptor
 
 const file_pawl_v1_pipeline_spec_proto_rawDesc = "" +
 	"\n" +
-	"\x1bpawl/v1/pipeline_spec.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\"\xc1\b\n" +
+	"\x1bpawl/v1/pipeline_spec.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\"\xb2\b\n" +
 	"\fPipelineSpec\x12\xb5\x01\n" +
 	"\x04name\x18\x01 \x01(\tB\xa0\x01\xbaH\x9c\x01\xba\x01\x98\x01\n" +
 	"\x04name\x12hmust begin with a lower-case letter and have only lower-case letters, digits and underscores, 63 at most\x1a&this.matches('^[a-z][a-z0-9_]{0,62}$')R\x04name\x12u\n" +
@@ -948,8 +949,8 @@ const file_pawl_v1_pipeline_spec_proto_rawDesc = "" +
 	"budget_usd\x18\x06 \x01(\tB\xdd\x01\xbaH\xd9\x01\xba\x01\xd2\x01\n" +
 	"\x06budget\x12wmust be an amount above zero as a decimal string such as \"0.50\", with at most 6 digits before the point and 12 after it\x1aOthis.matches('^(0|[1-9][0-9]{0,5})([.][0-9]{1,12})?$') && this.matches('[1-9]')\xd8\x01\x01R\tbudgetUsd\x12/\n" +
 	"\x05steps\x18\a \x03(\v2\r.pawl.v1.StepB\n" +
-	"\xbaH\a\x92\x01\x04\b\x01\x10dR\x05steps\x12.\n" +
-	"\x06output\x18\b \x01(\v2\x16.google.protobuf.ValueR\x06output\x123\n" +
+	"\xbaH\a\x92\x01\x04\b\x01\x10dR\x05steps\x12\x1f\n" +
+	"\x06output\x18\b \x01(\tB\a\xbaH\x04r\x02\x18dR\x06output\x123\n" +
 	"\bcallback\x18\t \x01(\v2\x17.pawl.v1.CallbackPolicyR\bcallback\x12R\n" +
 	"\x06labels\x18\n" +
 	" \x03(\v2!.pawl.v1.PipelineSpec.LabelsEntryB\x17\xbaH\x14\x9a\x01\x11\x10 \"\x06r\x04\x10\x01\x18?*\x05r\x03\x18\xff\x01R\x06labels\x123\n" +
@@ -1053,37 +1054,36 @@ var file_pawl_v1_pipeline_spec_proto_goTypes = []any{
 	(*CallbackPolicy)(nil),     // 8: pawl.v1.CallbackPolicy
 	nil,                        // 9: pawl.v1.PipelineSpec.LabelsEntry
 	(*structpb.Struct)(nil),    // 10: google.protobuf.Struct
-	(*structpb.Value)(nil),     // 11: google.protobuf.Value
-	(*structpb.ListValue)(nil), // 12: google.protobuf.ListValue
+	(*structpb.ListValue)(nil), // 11: google.protobuf.ListValue
+	(*structpb.Value)(nil),     // 12: google.protobuf.Value
 }
 var file_pawl_v1_pipeline_spec_proto_depIdxs = []int32{
 	10, // 0: pawl.v1.PipelineSpec.input:type_name -> google.protobuf.Struct
 	1,  // 1: pawl.v1.PipelineSpec.steps:type_name -> pawl.v1.Step
-	11, // 2: pawl.v1.PipelineSpec.output:type_name -> google.protobuf.Value
-	8,  // 3: pawl.v1.PipelineSpec.callback:type_name -> pawl.v1.CallbackPolicy
-	9,  // 4: pawl.v1.PipelineSpec.labels:type_name -> pawl.v1.PipelineSpec.LabelsEntry
-	12, // 5: pawl.v1.Step.needs:type_name -> google.protobuf.ListValue
-	2,  // 6: pawl.v1.Step.llm:type_name -> pawl.v1.LlmStep
-	11, // 7: pawl.v1.Step.transform:type_name -> google.protobuf.Value
-	3,  // 8: pawl.v1.Step.validate:type_name -> pawl.v1.ValidateStep
-	5,  // 9: pawl.v1.Step.retry:type_name -> pawl.v1.RetryPolicy
-	6,  // 10: pawl.v1.Step.repair:type_name -> pawl.v1.RepairPolicy
-	7,  // 11: pawl.v1.Step.review:type_name -> pawl.v1.ReviewPolicy
-	11, // 12: pawl.v1.LlmStep.messages:type_name -> google.protobuf.Value
-	10, // 13: pawl.v1.LlmStep.output_schema:type_name -> google.protobuf.Struct
-	11, // 14: pawl.v1.LlmStep.temperature:type_name -> google.protobuf.Value
-	11, // 15: pawl.v1.LlmStep.top_p:type_name -> google.protobuf.Value
-	11, // 16: pawl.v1.LlmStep.max_output_tokens:type_name -> google.protobuf.Value
-	11, // 17: pawl.v1.LlmStep.stop:type_name -> google.protobuf.Value
-	11, // 18: pawl.v1.LlmStep.seed:type_name -> google.protobuf.Value
-	11, // 19: pawl.v1.ValidateStep.value:type_name -> google.protobuf.Value
-	10, // 20: pawl.v1.ValidateStep.schema:type_name -> google.protobuf.Struct
-	4,  // 21: pawl.v1.ValidateStep.rules:type_name -> pawl.v1.ValidateRule
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	8,  // 2: pawl.v1.PipelineSpec.callback:type_name -> pawl.v1.CallbackPolicy
+	9,  // 3: pawl.v1.PipelineSpec.labels:type_name -> pawl.v1.PipelineSpec.LabelsEntry
+	11, // 4: pawl.v1.Step.needs:type_name -> google.protobuf.ListValue
+	2,  // 5: pawl.v1.Step.llm:type_name -> pawl.v1.LlmStep
+	12, // 6: pawl.v1.Step.transform:type_name -> google.protobuf.Value
+	3,  // 7: pawl.v1.Step.validate:type_name -> pawl.v1.ValidateStep
+	5,  // 8: pawl.v1.Step.retry:type_name -> pawl.v1.RetryPolicy
+	6,  // 9: pawl.v1.Step.repair:type_name -> pawl.v1.RepairPolicy
+	7,  // 10: pawl.v1.Step.review:type_name -> pawl.v1.ReviewPolicy
+	12, // 11: pawl.v1.LlmStep.messages:type_name -> google.protobuf.Value
+	10, // 12: pawl.v1.LlmStep.output_schema:type_name -> google.protobuf.Struct
+	12, // 13: pawl.v1.LlmStep.temperature:type_name -> google.protobuf.Value
+	12, // 14: pawl.v1.LlmStep.top_p:type_name -> google.protobuf.Value
+	12, // 15: pawl.v1.LlmStep.max_output_tokens:type_name -> google.protobuf.Value
+	12, // 16: pawl.v1.LlmStep.stop:type_name -> google.protobuf.Value
+	12, // 17: pawl.v1.LlmStep.seed:type_name -> google.protobuf.Value
+	12, // 18: pawl.v1.ValidateStep.value:type_name -> google.protobuf.Value
+	10, // 19: pawl.v1.ValidateStep.schema:type_name -> google.protobuf.Struct
+	4,  // 20: pawl.v1.ValidateStep.rules:type_name -> pawl.v1.ValidateRule
+	21, // [21:21] is the sub-list for method output_type
+	21, // [21:21] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_pipeline_spec_proto_init() }

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -75,22 +76,28 @@ func (b *build) steps() {
 	}
 }
 
-// result compiles the pipeline's output, which may refer to every step.
+// result finds the step whose output is the run's result. Nothing is computed where runs end: that is for steps.
 func (b *build) result(where path) {
 	steps := b.compiled.Steps
 	if !b.has(where) {
 		if len(steps) > 0 {
 			b.compiled.ResultStep = steps[len(steps)-1]
-			b.compiled.ResultRefs = Refs{Steps: []string{b.compiled.ResultStep.Name}}
 		}
 		return
 	}
-	b.compiled.result = b.value(where, b.names(b.graph.order, ""))
-	b.compiled.ResultRefs = b.compiled.result.refs()
+	output := b.doc.spec.GetOutput()
+	known := make([]string, 0, len(steps))
 	for _, step := range steps {
-		if b.doc.root.field("output").value == "${steps."+step.Name+".output}" {
+		reference := "${steps." + step.Name + ".output}"
+		if output == reference {
 			b.compiled.ResultStep = step
+			return
 		}
+		known = append(known, reference)
+	}
+	if !b.found.reported(where) {
+		b.fail(where, "must be the output of one step%s; a result that is to be computed is the output of a transform step",
+			cmp.Or(suggest.DidYouMean(output, slices.Values(known)), ", such as "+known[len(known)-1]))
 	}
 }
 

@@ -29,13 +29,10 @@ type Compiled struct {
 	CallbackEvents []string
 	// UndoOnFailure and UndoOnCancel say whether effects are undone when a run fails or is cancelled.
 	UndoOnFailure, UndoOnCancel bool
-	// ResultStep is the step whose output is the run's result as it is; nil if the result has to be computed with Result.
+	// ResultStep is the step whose output is the run's result.
 	ResultStep *Step
-	// ResultRefs says what Result refers to.
-	ResultRefs Refs
 
-	input  *Schema
-	result *value
+	input *Schema
 }
 
 // Refs says what an evaluation refers to, so that only that is loaded.

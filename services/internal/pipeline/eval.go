@@ -124,18 +124,6 @@ func (s *Step) at(field string, err error) error {
 	return fmt.Errorf("steps.%s.%s: %w", s.Name, field, err)
 }
 
-// Result computes the run's result from the outputs of its steps. All that ResultRefs names must be in the data.
-func (c *Compiled) Result(data expr.Data) (json.RawMessage, error) {
-	if c.ResultStep != nil {
-		return data.Steps[c.ResultStep.Name], nil
-	}
-	result, err := c.result.evalJSON(expr.NewScope(data))
-	if err != nil {
-		return nil, fmt.Errorf("output: %w", err)
-	}
-	return result, nil
-}
-
 // ValidateInput gives all that is wrong with a run's input, malformed JSON included; nothing when it is right.
 func (c *Compiled) ValidateInput(input json.RawMessage) []Violation {
 	value, err := canon.Decode(input)

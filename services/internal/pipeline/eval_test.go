@@ -98,15 +98,14 @@ steps:
     for_each: ${[1, 2]}
     concurrency: 3
     transform: ${item}
-output: {late: "${steps.late.output}"}
+output: ${steps.late.output}
 `)
 	require.Equal(t, 90*time.Minute, c.DeadlineFor(pawlv1.RunClass_RUN_CLASS_BATCH))
 	require.Equal(t, money.Pico(1), c.Budget)
 	require.Equal(t, map[string]string{"team": "a"}, c.Labels)
 	require.True(t, c.UndoOnFailure && c.UndoOnCancel)
 	require.Equal(t, []string{"run.needs_review"}, c.CallbackEvents)
-	require.Nil(t, c.ResultStep)
-	require.Equal(t, []string{"late"}, c.ResultRefs.Steps)
+	require.Same(t, c.Steps[0], c.ResultStep)
 
 	late := c.Steps[0]
 	require.Equal(t, []int{1, 2}, late.Needs)
@@ -336,16 +335,19 @@ func TestNeedsReview(t *testing.T) {
 }
 
 func TestResult(t *testing.T) {
-	data := expr.Data{Steps: map[string]json.RawMessage{"a": json.RawMessage(`{"x":[1]}`)}}
+	source := "name: p\nversion: v1\nsteps: [{name: a, transform: 1}, {name: b, transform: 2}]\n"
+	require.Equal(t, "b", compile(t, source).ResultStep.Name)
+	require.Equal(t, "a", compile(t, source+"output: ${steps.a.output}").ResultStep.Name)
+	compiler, err := pipeline.NewCompiler()
+	require.NoError(t, err)
 	for output, want := range map[string]string{
-		"":                                 `{"x":[1]}`,
-		"output: ${steps.a.output}":        `{"x":[1]}`,
-		"output: ${steps.a.output.x[0]}":   `1`,
-		"output: {all: '${run.id}', n: 1}": `{"all":"","n":1}`,
+		"${steps.a.output.x}": `p.yaml:4:9: output: must be the output of one step; did you mean "${steps.a.output}"?`,
+		"{all: 1}":            "p.yaml:4:9: output: must be",
+		"${steps.c.output}":   "p.yaml:4:9: output: must be the output of one step",
+		"done":                "p.yaml:4:9: output: must be the output of one step, such as ${steps.b.output}; a result that is",
 	} {
-		result, err := compile(t, "name: p\nversion: v1\nsteps: [{name: a, transform: {x: \"${input}\"}}]\n"+output).Result(data)
-		require.NoError(t, err)
-		require.Equal(t, want, string(result))
+		_, err := compiler.Compile("p.yaml", []byte(source+"output: "+output))
+		require.ErrorContains(t, err, want)
 	}
 }
 
@@ -425,9 +427,7 @@ func TestChainOfTransforms(t *testing.T) {
 		data.Steps[step.Name], err = step.Transform(expr.NewScope(data))
 		require.NoError(t, err)
 	}
-	result, err := c.Result(data)
-	require.NoError(t, err)
-	require.Equal(t, `{"n":4}`, string(result))
+	require.Equal(t, `{"n":4}`, string(data.Steps[c.ResultStep.Name]))
 }
 
 func TestCompletionOfAJob(t *testing.T) {
