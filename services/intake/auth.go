@@ -58,8 +58,8 @@ func presentedKey(ctx context.Context) string {
 			return strings.TrimSpace(token)
 		}
 	}
-	for _, value := range metadata.ValueFromIncomingContext(ctx, "x-api-key") {
-		return strings.TrimSpace(value)
+	if values := metadata.ValueFromIncomingContext(ctx, "x-api-key"); len(values) > 0 {
+		return strings.TrimSpace(values[0])
 	}
 	return ""
 }

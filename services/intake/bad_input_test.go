@@ -80,7 +80,7 @@ func TestI18_BadInput(t *testing.T) {
 		"unknown reference":      {"/v1/pipelines", step("  - name: a\n    transform: ${steps.nothing.output}\n"), asYAML, 400, "PIPELINE_INVALID", "steps[0].transform", "line 5"},
 		"inverted timeouts":      {"/v1/pipelines", step("  - {name: a, transform: 1, soft_timeout: 60s, hard_timeout: 30s}\n"), asYAML, 400, "PIPELINE_INVALID", "steps[0].hard_timeout", "line 4"},
 		"expression":             {"/v1/pipelines", step("  - name: a\n    transform: ${1 +}\n"), asYAML, 400, "PIPELINE_INVALID", "steps[0].transform", "line 5"},
-		"pipeline in JSON":       {"/v1/pipelines", `{"spec":{"name":"p","version":"v1","steps":[{"name":"a","transform":"${nope}"}]}}`, asJSON, 400, "PIPELINE_INVALID", "steps[0].transform", "nope"},
+		"pipeline in JSON":       {"/v1/pipelines", `{"spec":{"name":"p","version":"v1","steps":[{"name":"a","transform":"${nope}"}]}}`, asJSON, 400, "PIPELINE_INVALID", "spec.steps[0].transform", "nope"},
 		"pipeline twice":         {"/v1/pipelines", `{"source":"x","spec":{}}`, asJSON, 400, "INVALID_ARGUMENT", "spec", "cannot be given together with source"},
 		"no pipeline":            {"/v1/pipelines", `{}`, asJSON, 400, "INVALID_ARGUMENT", "pipeline", "exactly one field is required"},
 		"pipeline over the size": {"/v1/pipelines", step("  - {name: a, transform: 1}\n#" + strings.Repeat("x", 100<<10)), asYAML, 413, "BODY_TOO_LARGE", "", "102400"},

@@ -68,10 +68,12 @@ func (s *Service) RESTAddress() string { return s.listener.Addr().String() }
 
 // Run serves the REST API and follows the events of runs until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
 	var background sync.WaitGroup
 	background.Go(func() { s.wakes.run(ctx) })
 	background.Go(func() { s.keepKeys(ctx) })
 	defer background.Wait()
+	defer cancel()
 	err := s.http.Serve(s.listener)
 	if !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve the REST API: %w", err)

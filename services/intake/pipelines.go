@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -21,11 +22,7 @@ func (s *Service) CreatePipeline(
 	if err := s.checkSize(req); err != nil {
 		return nil, err
 	}
-	source, err := sourceOf(req)
-	if err != nil {
-		return nil, err
-	}
-	problems, err := s.check(req.GetFileName(), source)
+	source, problems, err := s.check(req)
 	if err != nil {
 		return nil, err
 	}
@@ -49,11 +46,7 @@ func (s *Service) ValidatePipeline(
 	if err := s.checkSize(req); err != nil {
 		return nil, err
 	}
-	source, err := sourceOf(req)
-	if err != nil {
-		return nil, err
-	}
-	problems, err := s.check(req.GetFileName(), source)
+	_, problems, err := s.check(req)
 	if err != nil {
 		return nil, err
 	}
@@ -70,22 +63,34 @@ func (s *Service) ValidatePipeline(
 type pipelineBearer interface {
 	GetSource() string
 	GetSpec() *pawlv1.PipelineSpec
+	GetFileName() string
 }
 
-// sourceOf returns the text to check and store: the caller's own, or the message as JSON.
-func sourceOf(req pipelineBearer) (string, error) {
-	if req.GetSpec() == nil {
-		return req.GetSource(), nil
+// check compiles a pipeline and returns the text to store, and what is wrong with it.
+func (s *Service) check(req pipelineBearer) (source string, problems pipeline.Problems, err error) {
+	if req.GetSpec() != nil {
+		return s.checkSpec(req)
 	}
-	text, err := pipeline.Source(req.GetSpec())
+	source = req.GetSource()
+	problems, err = s.compile(req.GetFileName(), source)
+	return source, problems, err
+}
+
+// checkSpec stores a message as JSON. The caller has not seen that text, so places in it say nothing.
+func (s *Service) checkSpec(req pipelineBearer) (string, pipeline.Problems, error) {
+	source, err := pipeline.Source(req.GetSpec())
 	if err != nil {
-		return "", fault.Internal(err)
+		return "", nil, fault.Internal(err)
 	}
-	return string(text), nil
+	problems, err := s.compile(req.GetFileName(), string(source))
+	for i := range problems {
+		problems[i].Position = pipeline.Position{}
+		problems[i].Path = strings.TrimSuffix("spec."+problems[i].Path, ".")
+	}
+	return string(source), problems, err
 }
 
-// check compiles a pipeline and returns what is wrong with it.
-func (s *Service) check(file, source string) (pipeline.Problems, error) {
+func (s *Service) compile(file, source string) (pipeline.Problems, error) {
 	_, err := s.compiler.Compile(file, []byte(source))
 	if problems, ok := errors.AsType[pipeline.Problems](err); ok {
 		return problems, nil

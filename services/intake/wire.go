@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"time"
@@ -122,7 +123,8 @@ func (s *Service) listen(ctx context.Context, p *boot.Process) error {
 		return fmt.Errorf("the REST API cannot listen: %w", err)
 	}
 	s.http = &http.Server{
-		Handler: handler, ReadHeaderTimeout: headerTime, ReadTimeout: readTime, IdleTimeout: idleTime, MaxHeaderBytes: headerBytes,
+		Handler: handler, ErrorLog: slog.NewLogLogger(p.Log.Handler(), slog.LevelWarn),
+		ReadHeaderTimeout: headerTime, ReadTimeout: readTime, IdleTimeout: idleTime, MaxHeaderBytes: headerBytes,
 	}
 	return nil
 }

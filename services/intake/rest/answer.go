@@ -27,7 +27,6 @@ func describeAnswer(ctx context.Context, w http.ResponseWriter, m proto.Message)
 		accepted(w, "/v1/jobs/"+answer.GetJobId(), answer.GetStatus() == pawlv1.JobStatus_JOB_STATUS_DUPLICATE)
 	case *pawlv1.CreateDocumentResponse:
 		created(w, "/v1/documents/"+answer.GetDocumentId(), !answer.GetReplayed())
-		markReplayed(w, answer.GetReplayed())
 	case *pawlv1.CreatePipelineResponse:
 		pipeline := answer.GetPipeline()
 		created(w, "/v1/pipelines/"+pipeline.GetName()+":"+pipeline.GetVersion(), answer.GetCreated())

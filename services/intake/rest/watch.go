@@ -50,6 +50,7 @@ func (a *api) watch(w http.ResponseWriter, r *http.Request, parameters map[strin
 		return
 	}
 	events := &eventWriter{api: a, w: w, control: http.NewResponseController(w)}
+	defer events.end()
 	if events.begin() != nil {
 		return
 	}
@@ -117,6 +118,9 @@ func (e *eventWriter) begin() error {
 	e.w.WriteHeader(http.StatusOK)
 	return e.write(fmt.Appendf(nil, "retry: %d\n\n", reconnectAfter))
 }
+
+// end frees the connection, which may carry other requests, of the last event's limit.
+func (e *eventWriter) end() { _ = e.control.SetWriteDeadline(time.Time{}) } // fails only on a connection that is gone
 
 func (e *eventWriter) state(run *pawlv1.Run) error {
 	text, err := apijson.Marshal(run)
