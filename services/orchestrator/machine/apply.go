@@ -67,6 +67,8 @@ func (c *change) apply(ev Event) (Answer, error) {
 	switch e := ev.(type) {
 	case Dispatched:
 		return c.dispatched(e)
+	case Overdue:
+		return c.overdue(e)
 	case Claimed:
 		return c.claimed(e)
 	case Readopted:
@@ -75,23 +77,44 @@ func (c *change) apply(ev Event) (Answer, error) {
 		return c.released(e)
 	case LeaseExpired:
 		return c.leaseExpired(e)
-	case Overdue:
-		return c.overdue(e)
-	case Woken:
-		return c.woken(e)
-	case RetryDue:
-		return c.retryDue(e)
 	case HardTimeout:
 		return c.hardTimeout(e)
-	case Created, DeadlinePassed, CancelRequested, Promoted, Paused, Resumed:
-		return c.applyToRun(ev)
-	case OperatorRetry, OperatorCorrect, OperatorClose, RerunFrom:
-		return c.applyDecision(ev)
+	case RetryDue:
+		return c.retryDue(e)
+	case Woken:
+		return c.woken(e)
 	default:
 		return c.applyOutcome(ev)
 	}
 }
 
+// applyOutcome takes what a runner reports of an attempt.
+func (c *change) applyOutcome(ev Event) (Answer, error) {
+	switch e := ev.(type) {
+	case Succeeded:
+		return c.succeeded(e)
+	case Skipped:
+		return c.skipped(e)
+	case Expanded:
+		return c.expanded(e)
+	case Parked:
+		return c.parked(e)
+	case Ambiguous:
+		return c.ambiguous(e)
+	case FailedTransient:
+		return c.failedTransient(e)
+	case FailedPermanent:
+		return c.failedPermanent(e)
+	case BudgetExceeded:
+		return c.budgetExceeded(e)
+	case ReviewRequested:
+		return c.reviewRequested(e)
+	default:
+		return c.applyToRun(ev)
+	}
+}
+
+// applyToRun takes what happens to the run as a whole, and what people decide.
 func (c *change) applyToRun(ev Event) (Answer, error) {
 	switch e := ev.(type) {
 	case Created:
@@ -106,13 +129,6 @@ func (c *change) applyToRun(ev Event) (Answer, error) {
 		return c.hold(e.Actor, true)
 	case Resumed:
 		return c.hold(e.Actor, false)
-	default:
-		return "", c.illegalRun("not an event of a run")
-	}
-}
-
-func (c *change) applyDecision(ev Event) (Answer, error) {
-	switch e := ev.(type) {
 	case OperatorRetry:
 		return c.operatorRetry(e)
 	case OperatorCorrect:
@@ -122,7 +138,7 @@ func (c *change) applyDecision(ev Event) (Answer, error) {
 	case RerunFrom:
 		return c.rerunFrom(e)
 	default:
-		return "", c.illegalRun("not a decision")
+		return "", c.illegalRun("there is no such event")
 	}
 }
 

@@ -175,34 +175,3 @@ func (c *change) released(e Released) (Answer, error) {
 	c.settle()
 	return Applied, nil
 }
-
-// leaseExpired takes a step from a runner that is not heard of any more. The row keeps the fence: until somebody else
-// claims the step, its outcome is still welcome.
-func (c *change) leaseExpired(e LeaseExpired) (Answer, error) {
-	l, err := c.held(e.Ref, e.Fence)
-	if err != nil {
-		return "", err
-	}
-	l.Losses++
-	l.Unsure = l.Unsure || c.plan.makesEffect(l.Key)
-	why := cause{reason: ReasonWorkerLost, detail: "the worker that executed the step was lost"}
-	if l.Losses >= max(c.plan.Steps[l.Step].MaxLost, 1) || c.awaited(l.Step) {
-		l.revoke()
-		c.fail(l, why)
-	} else {
-		c.record(l, StepReady, why)
-		l.Reason = why.reason
-		c.move(&l, StepReady)
-	}
-	c.settle()
-	return Applied, nil
-}
-
-// held returns the row if it is RUNNING under the fence.
-func (c *change) held(ref Ref, fence ID) (Live, error) {
-	l, err := c.at(ref)
-	if err == nil && l.Fence != fence {
-		err = &StaleError{Event: c.kind, Why: "the step is held under another fence"}
-	}
-	return l, err
-}

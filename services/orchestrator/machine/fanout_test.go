@@ -192,3 +192,27 @@ func TestTheLargestFanOut(t *testing.T) {
 	}
 	require.Equal(t, 1, run.StepsDone)
 }
+
+// BenchmarkRun measures a run of three steps from creation to its end, rows loaded once: 10 events.
+func BenchmarkRun(b *testing.B) {
+	plan := chain(usual(), usual(), usual())
+	for b.Loop() {
+		run := machine.NewRun(plan, machine.Batch, epochStart, time.Time{}, 0)
+		rows := machine.NewRows(nil, nil)
+		apply := func(ev machine.Event) {
+			if _, err := machine.Apply(plan, run, rows, ev, epochStart, func() float64 { return 0 }); err != nil {
+				b.Fatal(err)
+			}
+		}
+		apply(machine.Created{})
+		for i := range 3 {
+			ref := machine.Ref{Key: machine.Key{Step: i, Shard: whole}, Generation: 1}
+			apply(machine.Dispatched{Ref: ref})
+			apply(machine.Claimed{Ref: ref, Fence: machine.ID{1}})
+			apply(machine.Succeeded{Attempt: machine.Attempt{Claim: machine.Claim{Ref: ref, Fence: machine.ID{1}, ClaimNo: 1}}})
+		}
+		if run.Status != machine.RunDone {
+			b.Fatal(run.Status)
+		}
+	}
+}

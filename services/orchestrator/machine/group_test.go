@@ -2,7 +2,6 @@ package machine_test
 
 import (
 	"encoding/json"
-	"errors"
 	"maps"
 	"testing"
 
@@ -55,7 +54,7 @@ func (w *world) applyGroup(events []machine.Event) {
 	for _, ev := range events {
 		out, err := machine.Apply(w.plan, &w.run, rows, ev, w.now, w.random)
 		var missing *machine.MissingError
-		require.False(w.t, errors.As(err, &missing), "%v: %#v", err, events)
+		require.NotErrorAs(w.t, err, &missing, "%#v", events)
 		effects = append(effects, out.Effects...)
 	}
 	w.write(rows.Changes())

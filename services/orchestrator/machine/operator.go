@@ -71,7 +71,7 @@ func (c *change) reopen(e OperatorRetry) (Answer, error) {
 	case c.run.Reason == ReasonBudgetExceeded && !e.BudgetRaised:
 		return "", c.illegalRun("the money is used up: raise the budget first")
 	}
-	c.recordDecision("")
+	c.recordDecision()
 	c.restart()
 	for i := range c.plan.Total {
 		c.reset(i)
@@ -129,7 +129,7 @@ func (c *change) operatorClose(e OperatorClose) (Answer, error) {
 		return "", err
 	}
 	c.actor = e.Actor
-	c.recordDecision(e.Comment)
+	c.recordDecision()
 	ending := Ending{Status: RunFailed, Reason: ReasonClosedByOperator, Detail: e.Comment, Step: AllSteps}
 	if decided := c.run.State.Ending; decided != nil && decided.Status != RunRunning {
 		ending = *decided
@@ -160,7 +160,7 @@ func (c *change) hold(by Actor, held bool) (Answer, error) {
 	}
 	c.actor = by
 	c.run.State.Held = held
-	c.recordDecision(by.Comment)
+	c.recordDecision()
 	return Applied, nil
 }
 
@@ -178,6 +178,6 @@ func (c *change) promoted(e Promoted) (Answer, error) {
 	c.actor = e.Actor
 	c.run.Class = e.Class
 	c.rows.promote(e.Class, c.now)
-	c.recordDecision(e.Comment)
+	c.recordDecision()
 	return Applied, nil
 }

@@ -21,7 +21,7 @@ func inReview(t *testing.T) *world {
 	return w
 }
 
-var ann = machine.Actor{Name: "person:ann", Comment: "checked"} //nolint:gochecknoglobals // constant
+var ann = machine.Actor{Name: "person:ann", Comment: "checked"}
 
 func TestOperatorRetry(t *testing.T) {
 	t.Parallel()
@@ -227,16 +227,33 @@ func oneOfEachKind(ref machine.Ref) []machine.Event {
 	claim := machine.Claim{Ref: ref, Fence: machine.ID{0xff}, ClaimNo: 1}
 	attempt := machine.Attempt{Claim: claim}
 	return []machine.Event{
-		machine.Created{}, machine.Dispatched{Ref: ref}, machine.Claimed{Ref: ref, Fence: claim.Fence},
-		machine.Readopted{Claim: claim}, machine.Succeeded{Attempt: attempt}, machine.Skipped{Attempt: attempt},
-		machine.Expanded{Attempt: attempt, Total: 1}, machine.Parked{Attempt: attempt, Until: epochStart},
-		machine.Woken{Ref: ref}, machine.HardTimeout{Ref: ref, Fence: claim.Fence}, machine.Ambiguous{Attempt: attempt},
+		machine.Created{},
+		machine.Dispatched{Ref: ref},
+		machine.Claimed{Ref: ref, Fence: claim.Fence},
+		machine.Readopted{Claim: claim},
+		machine.Succeeded{Attempt: attempt},
+		machine.Skipped{Attempt: attempt},
+		machine.Expanded{Attempt: attempt, Total: 1},
+		machine.Parked{Attempt: attempt, Until: epochStart},
+		machine.Woken{Ref: ref},
+		machine.HardTimeout{Ref: ref, Fence: claim.Fence},
+		machine.Ambiguous{Attempt: attempt},
 		machine.FailedTransient{Attempt: attempt, Reason: machine.ReasonNetwork},
-		machine.FailedPermanent{Attempt: attempt, Reason: machine.ReasonAuth}, machine.BudgetExceeded{Attempt: attempt},
-		machine.ReviewRequested{Attempt: attempt, Reason: machine.ReasonLowConfidence}, machine.Released{Claim: claim},
-		machine.LeaseExpired{Ref: ref, Fence: claim.Fence}, machine.Overdue{Ref: ref}, machine.RetryDue{Ref: ref},
-		machine.DeadlinePassed{}, machine.CancelRequested{}, machine.Promoted{Class: machine.Interactive},
-		machine.Paused{}, machine.Resumed{}, machine.OperatorRetry{Ref: everything()}, machine.OperatorCorrect{Ref: ref},
-		machine.OperatorClose{}, machine.RerunFrom{Step: 0, Generation: 1},
+		machine.FailedPermanent{Attempt: attempt, Reason: machine.ReasonAuth},
+		machine.BudgetExceeded{Attempt: attempt},
+		machine.ReviewRequested{Attempt: attempt, Reason: machine.ReasonLowConfidence},
+		machine.Released{Claim: claim},
+		machine.LeaseExpired{Ref: ref, Fence: claim.Fence},
+		machine.Overdue{Ref: ref},
+		machine.RetryDue{Ref: ref},
+		machine.DeadlinePassed{},
+		machine.CancelRequested{},
+		machine.Promoted{Class: machine.Interactive},
+		machine.Paused{},
+		machine.Resumed{},
+		machine.OperatorRetry{Ref: everything()},
+		machine.OperatorCorrect{Ref: ref},
+		machine.OperatorClose{},
+		machine.RerunFrom{Step: 0, Generation: 1},
 	}
 }

@@ -12,36 +12,6 @@ type cause struct {
 	fatal bool
 }
 
-// applyOutcome takes what a runner reports of an attempt.
-func (c *change) applyOutcome(ev Event) (Answer, error) {
-	switch e := ev.(type) {
-	case Succeeded:
-		return c.succeeded(e)
-	case Skipped:
-		return c.outcome(e.Attempt, func(l Live) { c.finish(l, StepSkipped, cause{}) })
-	case Expanded:
-		return c.expanded(e)
-	case Parked:
-		return c.parked(e)
-	case Ambiguous:
-		return c.outcome(e.Attempt, func(l Live) { c.ambiguous(l, e.Detail) })
-	case FailedTransient:
-		return c.outcome(e.Attempt, func(l Live) {
-			c.failTransient(l, cause{reason: e.Reason, detail: e.Detail, retryAfter: e.RetryAfter})
-		})
-	case FailedPermanent:
-		return c.outcome(e.Attempt, func(l Live) { c.fail(l, cause{reason: e.Reason, detail: e.Detail}) })
-	case BudgetExceeded:
-		return c.outcome(e.Attempt, func(l Live) {
-			c.fail(l, cause{reason: ReasonBudgetExceeded, detail: e.Detail, fatal: true})
-		})
-	case ReviewRequested:
-		return c.outcome(e.Attempt, func(l Live) { c.review(l, cause{reason: e.Reason, detail: e.Detail}) })
-	default:
-		return "", c.illegalRun("the event is unknown")
-	}
-}
-
 // outcome settles the claim of an attempt and lets then decide what becomes of its row.
 func (c *change) outcome(a Attempt, then func(Live)) (Answer, error) {
 	l, settled, err := c.owed(a.Claim)
@@ -60,11 +30,60 @@ func (c *change) outcome(a Attempt, then func(Live)) (Answer, error) {
 	return Applied, nil
 }
 
+// succeeded ends a step with an output.
 func (c *change) succeeded(e Succeeded) (Answer, error) {
 	if c.isFanOut(e.Key) {
 		return "", &IllegalError{Event: c.kind, State: string(StepRunning), Why: "a fan-out is expanded"}
 	}
 	return c.outcome(e.Attempt, func(l Live) { c.finish(l, StepDone, cause{}) })
+}
+
+// skipped ends a step without one.
+func (c *change) skipped(e Skipped) (Answer, error) {
+	return c.outcome(e.Attempt, func(l Live) { c.finish(l, StepSkipped, cause{}) })
+}
+
+// failedTransient tries a step again later, or ends it when its attempts are used up.
+func (c *change) failedTransient(e FailedTransient) (Answer, error) {
+	return c.outcome(e.Attempt, func(l Live) {
+		c.tryAgain(l, cause{reason: e.Reason, detail: e.Detail, retryAfter: e.RetryAfter})
+	})
+}
+
+// failedPermanent ends a step without a result.
+func (c *change) failedPermanent(e FailedPermanent) (Answer, error) {
+	return c.outcome(e.Attempt, func(l Live) { c.fail(l, cause{reason: e.Reason, detail: e.Detail}) })
+}
+
+// budgetExceeded ends a step for want of money, which the steps after it would not have either.
+func (c *change) budgetExceeded(e BudgetExceeded) (Answer, error) {
+	return c.outcome(e.Attempt, func(l Live) {
+		c.fail(l, cause{reason: ReasonBudgetExceeded, detail: e.Detail, fatal: true})
+	})
+}
+
+// reviewRequested hands a step to a person.
+func (c *change) reviewRequested(e ReviewRequested) (Answer, error) {
+	return c.outcome(e.Attempt, func(l Live) { c.review(l, cause{reason: e.Reason, detail: e.Detail}) })
+}
+
+// ambiguous handles a call of unknown fate as the step's policy says.
+func (c *change) ambiguous(e Ambiguous) (Answer, error) {
+	return c.outcome(e.Attempt, func(l Live) {
+		policy, why := c.plan.Steps[l.Step].OnAmbiguous, cause{reason: ReasonCallAmbiguous, detail: e.Detail}
+		l.Unsure = l.Unsure || c.plan.makesEffect(l.Key)
+		switch {
+		case c.awaited(l.Step):
+			c.fail(l, why)
+		case policy == ReviewAmbiguous:
+			c.review(l, why)
+		case policy == FailAmbiguous || l.AmbiguousOK > 0:
+			c.fail(l, why)
+		default:
+			l.AmbiguousOK++
+			c.backOff(l, l.Failures+1, why)
+		}
+	})
 }
 
 // parked puts a step aside; its attempt is given back.
@@ -95,74 +114,8 @@ func (c *change) park(l Live, e Parked) {
 	c.shardMoved(l.Key)
 }
 
-// woken ends a wait.
-func (c *change) woken(e Woken) (Answer, error) {
-	l, err := c.at(e.Ref)
-	switch {
-	case err != nil:
-		return "", err
-	case c.run.NotBefore.After(c.now):
-		return "", &IllegalError{Event: c.kind, State: string(l.Status), Why: "the run may not begin yet"}
-	}
-	c.move(&l, StepReady)
-	return Applied, nil
-}
-
-// retryDue ends a backoff.
-func (c *change) retryDue(e RetryDue) (Answer, error) {
-	l, err := c.due(e.Ref)
-	if err != nil {
-		return "", err
-	}
-	c.move(&l, StepReady)
-	return Applied, nil
-}
-
-// hardTimeout ends a claim that has lasted too long; its late outcome is refused.
-func (c *change) hardTimeout(e HardTimeout) (Answer, error) {
-	if _, err := c.held(e.Ref, e.Fence); err != nil {
-		return "", err
-	}
-	l, err := c.due(e.Ref)
-	if err != nil {
-		return "", err
-	}
-	l.revoke()
-	l.Unsure = l.Unsure || c.plan.makesEffect(l.Key)
-	c.failTransient(l, cause{reason: ReasonStepTimeout, detail: "the step took longer than its hard timeout"})
-	c.settle()
-	return Applied, nil
-}
-
-// due returns the row if its timer has run out.
-func (c *change) due(ref Ref) (Live, error) {
-	l, err := c.at(ref)
-	if err == nil && l.DueAt.After(c.now) {
-		err = &IllegalError{Event: c.kind, State: string(l.Status), Why: "it is not due yet"}
-	}
-	return l, err
-}
-
-// ambiguous handles a call of unknown fate as the step's policy says.
-func (c *change) ambiguous(l Live, detail string) {
-	step := &c.plan.Steps[l.Step]
-	why := cause{reason: ReasonCallAmbiguous, detail: detail}
-	l.Unsure = l.Unsure || c.plan.makesEffect(l.Key)
-	switch {
-	case c.awaited(l.Step):
-		c.fail(l, why)
-	case step.OnAmbiguous == ReviewAmbiguous:
-		c.review(l, why)
-	case step.OnAmbiguous == FailAmbiguous || l.AmbiguousOK > 0:
-		c.fail(l, why)
-	default:
-		l.AmbiguousOK++
-		c.backOff(l, l.Failures+1, why)
-	}
-}
-
-// failTransient tries again later while the policy allows.
-func (c *change) failTransient(l Live, why cause) {
+// tryAgain lets a step back off while its policy allows.
+func (c *change) tryAgain(l Live, why cause) {
 	step := &c.plan.Steps[l.Step]
 	l.Failures++
 	outOfCalls := step.MaxCalls > 0 && l.Calls >= step.MaxCalls

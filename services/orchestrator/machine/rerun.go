@@ -20,7 +20,7 @@ func (c *change) rerunFrom(e RerunFrom) (Answer, error) {
 		return "", err
 	}
 	c.actor = e.Actor
-	c.recordDecision(e.Comment)
+	c.recordDecision()
 	c.openForRerun(scope)
 	if undo {
 		c.run.State.Ending = &Ending{Status: RunRunning, Step: e.Step, Undo: true}

@@ -1,5 +1,7 @@
 package machine
 
+import "slices"
+
 // deadlinePassed ends a run that has used up its time.
 func (c *change) deadlinePassed() (Answer, error) {
 	if err := c.mayRun(); err != nil {
@@ -11,7 +13,7 @@ func (c *change) deadlinePassed() (Answer, error) {
 	if c.run.DeadlineDue().After(c.now) {
 		return "", c.illegalRun("the deadline has not passed")
 	}
-	c.recordDecision("")
+	c.recordDecision()
 	c.stop(Ending{
 		Status: RunFailed, Reason: ReasonDeadlineExceeded, Detail: ReasonDeadlineExceeded.Sentence(),
 		Step: AllSteps, Undo: c.plan.UndoOnFailure,
@@ -33,7 +35,7 @@ func (c *change) cancelRequested(e CancelRequested) (Answer, error) {
 	}
 	c.actor = e.Actor
 	c.run.CancelRequestedAt = c.now
-	c.recordDecision("")
+	c.recordDecision()
 	undo := c.plan.UndoOnCancel
 	if e.Undo != nil {
 		undo = *e.Undo
@@ -44,8 +46,8 @@ func (c *change) cancelRequested(e CancelRequested) (Answer, error) {
 }
 
 // recordDecision journals a decision about the run as a whole.
-func (c *change) recordDecision(detail string) {
-	c.journal(Journal{Kind: c.kind, Ref: c.ref(Key{AllSteps, Whole}), Detail: detail})
+func (c *change) recordDecision() {
+	c.journal(Journal{Kind: c.kind, Ref: c.ref(Key{AllSteps, Whole})})
 }
 
 // awaited reports whether the step's outcome is all that a run which is ending still wants of it.
@@ -60,13 +62,7 @@ func (c *change) stopExcept(e Ending, kept []Live) {
 	c.run.State.Ending = &e
 	c.emit(CloseSpend{Epoch: c.run.SpendEpoch})
 	c.emit(CancelCalls{Ref: c.ref(Key{AllSteps, Whole})})
-	keep := make([]Key, 0, len(kept))
-	for _, l := range kept {
-		keep = append(keep, l.Key)
-		if parent := (Key{l.Step, Whole}); l.Shard != Whole {
-			keep = append(keep, parent)
-		}
-	}
+	keep := keysWithParents(kept)
 	c.closeReviews(Drop{Step: AllSteps, Keep: keep})
 	for i := range c.plan.Total {
 		c.stopStep(i, kept)
@@ -77,6 +73,18 @@ func (c *change) stopExcept(e Ending, kept []Live) {
 			c.openReview(l, cause{reason: ReasonCallAmbiguous, detail: "it is unknown whether the outside effect was made"})
 		}
 	}
+}
+
+// keysWithParents names rows and, for shards, the rows of their fan-outs.
+func keysWithParents(rows []Live) []Key {
+	var keys []Key
+	for _, l := range rows {
+		if parent := (Key{l.Step, Whole}); l.Shard != Whole && !slices.Contains(keys, parent) {
+			keys = append(keys, parent)
+		}
+		keys = append(keys, l.Key)
+	}
+	return keys
 }
 
 // openEffects returns the rows whose outside effect is under way, or may have been made.
@@ -95,7 +103,7 @@ func (c *change) stopStep(i int, kept []Live) {
 	head := c.head(i)
 	switch head.Phase {
 	case PhasePending, PhaseLive, PhaseNeedsReview:
-		if !keeps(kept, i) {
+		if !slices.ContainsFunc(kept, func(l Live) bool { return l.Step == i }) {
 			head.Phase, head.EndedSeq = PhaseCancelled, c.run.Seq
 		}
 	case PhaseExpanded:
@@ -110,15 +118,6 @@ func (c *change) stopStep(i int, kept []Live) {
 		}
 	case PhaseDone, PhaseSkipped, PhaseFailed, PhaseCancelled, PhaseCompensated:
 	}
-}
-
-func keeps(kept []Live, step int) bool {
-	for _, l := range kept {
-		if l.Step == step {
-			return true
-		}
-	}
-	return false
 }
 
 // closeReviews resolves the open reviews of the rows that are dropped.

@@ -34,8 +34,8 @@ var (
 	// doubtful are the states in which an earlier attempt may have made an outside effect without telling.
 	doubtful = []StepStatus{StepReady, StepQueued, StepBackoff, StepWaiting} //nolint:gochecknoglobals // constant
 
-	// open are the states of a run that has not ended.
-	open = []RunStatus{RunQueued, RunRunning, RunNeedsReview, RunCompensating} //nolint:gochecknoglobals // constant
+	// notEnded are the states of a run that has not ended.
+	notEnded = []RunStatus{RunQueued, RunRunning, RunNeedsReview, RunCompensating} //nolint:gochecknoglobals // constant
 )
 
 var stepTable = []StepTransition{ //nolint:gochecknoglobals // the table: constant
@@ -105,9 +105,9 @@ var runTable = []RunTransition{ //nolint:gochecknoglobals // the table: constant
 	{KindCancelRequested, runs(RunQueued, RunRunning, RunNeedsReview), runs(RunCancelled), "first, a RUNNING outside effect is awaited"},
 	{KindCancelRequested, runs(RunRunning, RunNeedsReview), runs(RunCompensating), "if the request or on_cancel asks for undo"},
 	{KindCancelRequested, runs(RunRunning), runs(RunNeedsReview), "an outside effect is in doubt"},
-	{KindPromoted, open, nil, "goes on in the new class"},
-	{KindPaused, open, nil, "READY steps are not dispatched; the deadline runs"},
-	{KindResumed, open, nil, "READY steps are dispatched again"},
+	{KindPromoted, notEnded, nil, "goes on in the new class"},
+	{KindPaused, notEnded, nil, "READY steps are not dispatched; the deadline runs"},
+	{KindResumed, notEnded, nil, "READY steps are dispatched again"},
 
 	{KindOperatorRetry, runs(RunRunning, RunCompensating), nil, "a step in review runs again"},
 	{KindOperatorRetry, runs(RunNeedsReview), runs(RunRunning, RunCompensating), "a step, or an undo, in review runs again"},

@@ -117,7 +117,7 @@ func (w *world) requireRefused(ev machine.Event, err error, run machine.Run, row
 	require.Equal(w.t, w.run, run, "refused event %#v has changed the run", ev)
 	require.Equal(w.t, machine.Changes{}, rows.Changes(), "refused event %#v has changed rows", ev)
 	var missing *machine.MissingError
-	require.False(w.t, errors.As(err, &missing), "Wants does not ask for all that %#v needs: %v", ev, err)
+	require.NotErrorAs(w.t, err, &missing, "Wants does not ask for all that %#v needs", ev)
 	var stale *machine.StaleError
 	var illegal *machine.IllegalError
 	require.True(w.t, errors.As(err, &stale) || errors.As(err, &illegal), "untyped error %T", err)
