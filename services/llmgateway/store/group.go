@@ -1,0 +1,316 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"pawl.internal/services/internal/money"
+	"pawl.internal/services/internal/pg"
+	"pawl.internal/services/llmgateway/store/db"
+)
+
+// group is one transaction: the rows that its changes concern, as they were read under the purses' locks, and as they are
+// to be written.
+type group struct {
+	pipe  *pg.Pipe
+	query *db.Queries
+
+	// now is PostgreSQL's clock, read after the locks were taken.
+	now    time.Time
+	purses map[uuid.UUID]*purse
+	calls  map[Key]*call
+
+	newCalls []*call
+	newTries []*try
+	settled  []settlement
+}
+
+// purse is a row of run_spend.
+type purse struct {
+	runID           uuid.UUID
+	budget          *money.Pico
+	reserved, spent money.Pico
+	version         int64
+	epoch           int32
+	closedAt        time.Time
+	changed         bool
+	// owed is true when spent has changed.
+	owed bool
+}
+
+// call is a row of llm_call_log with its requests.
+type call struct {
+	key        Key
+	question   *Question
+	createdAt  time.Time
+	state      CallState
+	tries      []*try
+	winning    int32
+	cost       money.Pico
+	replays    int32
+	finishedAt time.Time
+	isNew      bool
+	changed    bool
+}
+
+// try is a row of llm_try, as far as decisions need it.
+type try struct {
+	no             int32
+	holder         uuid.UUID
+	state          TryState
+	reserved, cost money.Pico
+	// begun is the change that made it, if that is of this group.
+	begun *Begin
+}
+
+// settlement is what is written of a settled request.
+type settlement struct {
+	key     Key
+	try     *try
+	outcome Outcome
+}
+
+// commitGroup carries out a group of changes in one transaction.
+func (s *Store) commitGroup(ctx context.Context, _ int, changes []Change) error {
+	var g *group
+	err := pg.InTx(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error {
+		pipe := pg.NewPipe(tx)
+		g = &group{pipe: pipe, query: db.New(pipe), purses: map[uuid.UUID]*purse{}, calls: map[Key]*call{}}
+		if err := g.load(ctx, changes); err != nil {
+			return err
+		}
+		for _, c := range changes {
+			c.apply(g)
+		}
+		return g.write(ctx)
+	})
+	if err != nil {
+		return err
+	}
+	for _, p := range g.purses {
+		if p.owed {
+			s.owed.add(p.runID, p.spend())
+		}
+	}
+	return nil
+}
+
+// load makes the purses that are missing, locks all of them in the order of their ids, and then, in new statements, reads
+// the rows as they are under the locks.
+func (g *group) load(ctx context.Context, changes []Change) error {
+	if err := g.makePurses(ctx, changes); err != nil {
+		return err
+	}
+	runs, calls := concerned(changes)
+	if err := g.query.LockPurses(ctx, runs); err != nil {
+		return err
+	}
+	if err := g.readPurses(ctx, runs); err != nil {
+		return fmt.Errorf("read purses: %w", err)
+	}
+	if err := g.readCalls(ctx, calls); err != nil {
+		return fmt.Errorf("read calls: %w", err)
+	}
+	return nil
+}
+
+// concerned lists the runs and calls of the changes, each once; runs in order.
+func concerned(changes []Change) (runs []uuid.UUID, calls []Key) {
+	seen := map[Key]bool{}
+	for _, c := range changes {
+		runs = append(runs, c.run())
+		if key, ok := c.call(); ok && !seen[key] {
+			seen[key] = true
+			calls = append(calls, key)
+		}
+	}
+	slices.SortFunc(runs, compareIDs)
+	return slices.Compact(runs), calls
+}
+
+func compareIDs(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }
+
+// makePurses inserts the purses that may be missing, in the order of their ids.
+func (g *group) makePurses(ctx context.Context, changes []Change) error {
+	wanted := map[uuid.UUID]*newPurse{}
+	var ids []uuid.UUID
+	for _, c := range changes {
+		if p := c.purse(); p != nil && wanted[c.run()] == nil {
+			wanted[c.run()] = p
+			ids = append(ids, c.run())
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	slices.SortFunc(ids, compareIDs)
+	rows := db.MakePursesParams{RunIds: ids}
+	for _, id := range ids {
+		rows.Tenants = append(rows.Tenants, wanted[id].tenant)
+		rows.Budgets = append(rows.Budgets, orNone(wanted[id].budget))
+		rows.Epochs = append(rows.Epochs, wanted[id].epoch)
+	}
+	return g.query.MakePurses(ctx, rows)
+}
+
+func (g *group) readPurses(ctx context.Context, runs []uuid.UUID) error {
+	rows, err := g.query.ReadPurses(ctx, runs)
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		g.now = r.Now
+		g.purses[r.RunID] = &purse{
+			runID: r.RunID, budget: r.Budget, reserved: r.Reserved, spent: r.Spent, version: r.Version, epoch: r.Epoch,
+			closedAt: orZero(r.ClosedAt),
+		}
+	}
+	return nil
+}
+
+func (g *group) readCalls(ctx context.Context, keys []Key) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	runs, digests := split(keys)
+	calls, err := g.query.ReadCalls(ctx, runs, digests)
+	if err != nil {
+		return err
+	}
+	for _, r := range calls {
+		c := &call{
+			key: Key{RunID: r.RunID, Digest: [32]byte(r.CallKey)}, createdAt: r.CreatedAt, state: CallState(r.State),
+			cost: r.Cost, replays: r.Replays, finishedAt: orZero(r.FinishedAt),
+		}
+		if r.WinningTry != nil {
+			c.winning = *r.WinningTry
+		}
+		g.calls[c.key] = c
+	}
+	if len(calls) == 0 {
+		return nil
+	}
+	tries, err := g.query.ReadTries(ctx, runs, digests)
+	for _, r := range tries {
+		c := g.calls[Key{RunID: r.RunID, Digest: [32]byte(r.CallKey)}]
+		c.tries = append(c.tries, &try{
+			no: r.TryNo, holder: r.Holder, state: TryState(r.State), reserved: r.Reserved, cost: r.Cost,
+		})
+	}
+	return err
+}
+
+func split(keys []Key) (runs []uuid.UUID, digests [][]byte) {
+	for _, k := range keys {
+		runs, digests = append(runs, k.RunID), append(digests, k.Digest[:])
+	}
+	return runs, digests
+}
+
+// newCall makes the row of a call that is asked for the first time.
+func (g *group) newCall(b *Begin) *call {
+	c := &call{key: b.Key, question: &b.Question, createdAt: g.now, isNew: true}
+	g.calls[b.Key] = c
+	g.newCalls = append(g.newCalls, c)
+	return c
+}
+
+// settle books what a request has cost in place of what was reserved or booked for it before.
+func (g *group) settle(p *purse, c *call, t *try, o Outcome) {
+	if o.Basis == WorstCase {
+		o.Cost = t.reserved + t.cost // one of them is 0
+	}
+	p.settle(t, o.Cost)
+	c.cost += o.Cost - t.cost
+	t.state, t.reserved, t.cost = o.State, 0, o.Cost
+	if o.State == TryAnswered && c.winning == 0 {
+		c.winning = t.no
+	}
+	g.settled = append(g.settled, settlement{key: c.key, try: t, outcome: o})
+	g.touch(c)
+}
+
+// touch notes that a call has changed, and derives its state anew.
+func (g *group) touch(c *call) {
+	c.changed = true
+	before := c.state
+	c.state = stateOf(c.winning, c.tries)
+	switch {
+	case c.state == CallInFlight:
+		c.finishedAt = time.Time{}
+	case c.state != before || c.finishedAt.IsZero():
+		c.finishedAt = g.now
+	}
+}
+
+// taken reports whether the call needs no request of the holder's: it is answered, or another holder has one in flight.
+func (c *call) taken(holder uuid.UUID) bool {
+	return c.winning != 0 || slices.ContainsFunc(c.tries, func(t *try) bool {
+		return t.state == TryInFlight && t.holder != holder
+	})
+}
+
+// ambiguous counts the requests of unknown fate.
+func (c *call) ambiguous() int32 {
+	var n int32
+	for _, t := range c.tries {
+		if t.state == TryAmbiguous {
+			n++
+		}
+	}
+	return n
+}
+
+// advance opens the purse anew for a later epoch.
+func (p *purse) advance(epoch int32, budget *money.Pico) {
+	if epoch > p.epoch {
+		p.epoch, p.budget, p.closedAt, p.changed = epoch, budget, time.Time{}, true
+	}
+}
+
+// affords reports whether the amount fits into what is left.
+func (p *purse) affords(amount money.Pico) bool {
+	if p.budget == nil {
+		return true
+	}
+	committed, err := p.spent.Add(p.reserved)
+	if err != nil {
+		return false
+	}
+	committed, err = committed.Add(amount)
+	return err == nil && committed <= *p.budget
+}
+
+func (p *purse) settle(t *try, cost money.Pico) {
+	p.reserved -= t.reserved
+	p.changed = true
+	if cost != t.cost {
+		p.spent += cost - t.cost
+		p.version++
+		p.owed = true
+	}
+}
+
+func (p *purse) spend() Spend { return Spend{Amount: p.spent, Version: p.version} }
+
+// noBudget stands for "no limit" in arrays.
+const noBudget money.Pico = -1 * money.Dollar
+
+func orNone(budget *money.Pico) money.Pico {
+	if budget == nil {
+		return noBudget
+	}
+	return *budget
+}
+
+func orZero(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return *t
+}

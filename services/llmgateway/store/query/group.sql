@@ -1,0 +1,91 @@
+-- What a group of changes reads and writes, in this order. Keys are joined rather than listed in the condition: so the
+-- server looks a row up in the partition of its day, and in no other. Elements of arrays that stand for NULL are turned
+-- into it: the zero time of Go, 0 for numbers of tries, -1 for budgets.
+
+-- name: MakePurses :exec
+INSERT INTO llm.run_spend (run_id, tenant, budget, epoch)
+SELECT unnest(@run_ids::uuid[]), unnest(@tenants::text[]), NULLIF(unnest(@budgets::numeric[]), -1), unnest(@epochs::integer[])
+ON CONFLICT DO NOTHING;
+
+-- name: LockPurses :exec
+SELECT 1 FROM (SELECT unnest(@run_ids::uuid[]) AS run_id) k
+JOIN llm.run_spend s ON s.run_id = k.run_id
+ORDER BY s.run_id FOR NO KEY UPDATE OF s;
+
+-- name: ReadPurses :many
+SELECT (SELECT clock_timestamp())::timestamptz AS now,
+       s.run_id, s.budget, s.reserved, s.spent, s.version, s.epoch, s.closed_at
+FROM (SELECT unnest(@run_ids::uuid[]) AS run_id) k
+JOIN llm.run_spend s ON s.run_id = k.run_id;
+
+-- name: ReadCalls :many
+SELECT c.run_id, c.call_key, c.created_at, c.state, c.tries, c.winning_try, c.cost, c.replays, c.finished_at
+FROM (SELECT unnest(@run_ids::uuid[]) AS run_id, unnest(@call_keys::bytea[]) AS call_key) k
+JOIN llm.llm_call_log c ON c.run_id = k.run_id AND c.call_key = k.call_key;
+
+-- name: ReadTries :many
+SELECT t.run_id, t.call_key, t.try_no, t.holder, t.state, t.reserved, t.cost
+FROM (SELECT unnest(@run_ids::uuid[]) AS run_id, unnest(@call_keys::bytea[]) AS call_key) k
+JOIN llm.llm_try t ON t.run_id = k.run_id AND t.call_key = k.call_key
+ORDER BY t.run_id, t.call_key, t.try_no;
+
+-- name: UpdatePurses :exec
+UPDATE llm.run_spend s
+SET budget = NULLIF(u.budget, -1), reserved = u.reserved, spent = u.spent, version = u.version, epoch = u.epoch,
+    closed_at = NULLIF(u.closed_at, '0001-01-01Z')
+FROM (SELECT unnest(@run_ids::uuid[]) AS run_id, unnest(@budgets::numeric[]) AS budget, unnest(@reserved::numeric[]) AS reserved,
+             unnest(@spent::numeric[]) AS spent, unnest(@versions::bigint[]) AS version, unnest(@epochs::integer[]) AS epoch,
+             unnest(@closed_at::timestamptz[]) AS closed_at) u
+WHERE s.run_id = u.run_id;
+
+-- name: OweSpend :exec
+INSERT INTO llm.spend_owed AS o (run_id, version, since)
+SELECT unnest(@run_ids::uuid[]), unnest(@versions::bigint[]), @now
+ON CONFLICT (run_id) DO UPDATE SET version = greatest(o.version, excluded.version);
+
+-- name: InsertCalls :exec
+INSERT INTO llm.llm_call_log (
+    run_id, call_key, tenant, step, shard, generation, ask, class, prompt_version, request, created_at,
+    state, tries, winning_try, cost, replays, finished_at)
+SELECT unnest(@run_ids::uuid[]), unnest(@call_keys::bytea[]), unnest(@tenants::text[]), unnest(@steps::text[]),
+       unnest(@shards::integer[]), unnest(@generations::integer[]), unnest(@asks::integer[]), unnest(@classes::text[]),
+       unnest(@prompt_versions::text[]), unnest(@requests::json[]), @now,
+       unnest(@states::text[]), unnest(@tries::integer[]), NULLIF(unnest(@winning_tries::integer[]), 0),
+       unnest(@costs::numeric[]), 0, NULLIF(unnest(@finished_at::timestamptz[]), '0001-01-01Z');
+
+-- name: UpdateCalls :exec
+UPDATE llm.llm_call_log c
+SET state = u.state, tries = u.tries, winning_try = NULLIF(u.winning_try, 0), cost = u.cost, replays = u.replays,
+    finished_at = NULLIF(u.finished_at, '0001-01-01Z')
+FROM (SELECT unnest(@run_ids::uuid[]) AS run_id, unnest(@call_keys::bytea[]) AS call_key, unnest(@states::text[]) AS state,
+             unnest(@tries::integer[]) AS tries, unnest(@winning_tries::integer[]) AS winning_try,
+             unnest(@costs::numeric[]) AS cost, unnest(@replays::integer[]) AS replays,
+             unnest(@finished_at::timestamptz[]) AS finished_at) u
+WHERE c.run_id = u.run_id AND c.call_key = u.call_key;
+
+-- name: InsertTries :exec
+INSERT INTO llm.llm_try (
+    run_id, call_key, try_no, provider, model, format, key_id, max_output_tokens, price_id, holder, permit_wait, sent_at,
+    state, reserved)
+SELECT unnest(@run_ids::uuid[]), unnest(@call_keys::bytea[]), unnest(@try_nos::integer[]), unnest(@providers::text[]),
+       unnest(@models::text[]), unnest(@formats::text[]), unnest(@key_ids::text[]), unnest(@max_output_tokens::bigint[]),
+       unnest(@price_ids::bigint[]), unnest(@holders::uuid[]), unnest(@permit_waits::interval[]), @now,
+       'in_flight', unnest(@reserved::numeric[]);
+
+-- name: SettleTries :exec
+UPDATE llm.llm_try t
+SET state = u.state, reserved = 0, cost = u.cost, cost_basis = u.cost_basis, http_status = u.http_status, reason = u.reason,
+    message = u.message, finish_reason = u.finish_reason, provider_request_id = u.provider_request_id,
+    input_tokens = u.input_tokens, cached_input_tokens = u.cached_input_tokens, cache_write_tokens = u.cache_write_tokens,
+    output_tokens = u.output_tokens, reasoning_tokens = u.reasoning_tokens, latency = u.latency, answer = u.answer,
+    finished_at = @now
+FROM (SELECT unnest(@run_ids::uuid[]) AS run_id, unnest(@call_keys::bytea[]) AS call_key, unnest(@try_nos::integer[]) AS try_no,
+             unnest(@states::text[]) AS state, unnest(@costs::numeric[]) AS cost, unnest(@cost_bases::text[]) AS cost_basis,
+             unnest(@http_statuses::integer[]) AS http_status, unnest(@reasons::text[]) AS reason,
+             unnest(@messages::text[]) AS message, unnest(@finish_reasons::text[]) AS finish_reason,
+             unnest(@provider_request_ids::text[]) AS provider_request_id, unnest(@input_tokens::bigint[]) AS input_tokens,
+             unnest(@cached_input_tokens::bigint[]) AS cached_input_tokens,
+             unnest(@cache_write_tokens::bigint[]) AS cache_write_tokens, unnest(@output_tokens::bigint[]) AS output_tokens,
+             unnest(@reasoning_tokens::bigint[]) AS reasoning_tokens, unnest(@latencies::interval[]) AS latency,
+             unnest(@answers::bytea[]) AS answer) u
+WHERE t.run_id = u.run_id AND t.call_key = u.call_key AND t.try_no = u.try_no;

@@ -1,0 +1,56 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"pawl.internal/services/internal/pg"
+	"pawl.internal/services/llmgateway/store/db"
+)
+
+// RenewLease lengthens a holder's lease to the given time from now, and returns how many other holders there are.
+func (s *Store) RenewLease(ctx context.Context, holder uuid.UUID, description string, lease time.Duration) (others int, err error) {
+	n, err := db.New(s.control).RenewLease(ctx, db.RenewLeaseParams{Holder: holder, Description: description, Lease: lease})
+	if err != nil {
+		return 0, fmt.Errorf("renew lease: %w", pg.Fault(err))
+	}
+	return int(n), nil
+}
+
+// EndLease ends a holder's lease. It must have nothing in flight any more.
+func (s *Store) EndLease(ctx context.Context, holder uuid.UUID) error {
+	if err := db.New(s.control).EndLease(ctx, holder); err != nil {
+		return fmt.Errorf("end lease: %w", pg.Fault(err))
+	}
+	return nil
+}
+
+// Orphan is a request in flight whose holder's lease has run out.
+type Orphan struct {
+	Key   Key
+	TryNo int32
+}
+
+// FindOrphans returns up to most requests in flight whose holders' leases have run out, and forgets holders that are long
+// gone.
+func (s *Store) FindOrphans(ctx context.Context, most int) ([]Orphan, error) {
+	query := db.New(s.control)
+	rows, err := query.FindOrphans(ctx, int32(most))
+	if err != nil {
+		return nil, fmt.Errorf("find orphans: %w", pg.Fault(err))
+	}
+	orphans := make([]Orphan, len(rows))
+	for i, r := range rows {
+		orphans[i] = Orphan{Key: Key{RunID: r.RunID, Digest: [32]byte(r.CallKey)}, TryNo: r.TryNo}
+	}
+	if len(orphans) > 0 {
+		return orphans, nil
+	}
+	if err := query.ForgetReplicas(ctx); err != nil {
+		return nil, fmt.Errorf("forget replicas: %w", pg.Fault(err))
+	}
+	return nil, nil
+}
