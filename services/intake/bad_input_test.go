@@ -75,7 +75,7 @@ func TestI18_BadInput(t *testing.T) {
 
 		// The pipeline.
 		"YAML that is none":      {"/v1/pipelines", "name: [", asYAML, 400, "PIPELINE_INVALID", "", "line 1"},
-		"unknown key":            {"/v1/pipelines", step("  - name: a\n    transfom: 1\n"), asYAML, 400, "PIPELINE_INVALID", "steps[0].transfom", `did you mean "transform"`},
+		"unknown key":            {"/v1/pipelines", step("  - name: a\n    transformz: 1\n"), asYAML, 400, "PIPELINE_INVALID", "steps[0].transformz", `did you mean "transform"`},
 		"cycle":                  {"/v1/pipelines", step("  - {name: a, needs: [b], transform: 1}\n  - {name: b, needs: [a], transform: 1}\n"), asYAML, 400, "PIPELINE_INVALID", "steps[0].needs", "line 4"},
 		"unknown reference":      {"/v1/pipelines", step("  - name: a\n    transform: ${steps.nothing.output}\n"), asYAML, 400, "PIPELINE_INVALID", "steps[0].transform", "line 5"},
 		"inverted timeouts":      {"/v1/pipelines", step("  - {name: a, transform: 1, soft_timeout: 60s, hard_timeout: 30s}\n"), asYAML, 400, "PIPELINE_INVALID", "steps[0].hard_timeout", "line 4"},

@@ -205,12 +205,20 @@ func (b *bundle) open(t *testing.T, method, path, body string, headers ...string
 }
 
 type problem struct {
-	Type, Title, Detail, Instance, Code, Reason string
-	Status                                      int
-	RequestID                                   string `json:"request_id"`
-	RetryAfter                                  int    `json:"retry_after_s"`
-	Metadata                                    map[string]string
-	Errors                                      []struct{ Field, Message string }
+	Type       string            `json:"type"`
+	Title      string            `json:"title"`
+	Status     int               `json:"status"`
+	Detail     string            `json:"detail"`
+	Instance   string            `json:"instance"`
+	Code       string            `json:"code"`
+	Reason     string            `json:"reason"`
+	RequestID  string            `json:"request_id"`
+	RetryAfter int               `json:"retry_after_s"`
+	Metadata   map[string]string `json:"metadata"`
+	Errors     []struct {
+		Field   string `json:"field"`
+		Message string `json:"message"`
+	} `json:"errors"`
 }
 
 func (a answer) problem(t *testing.T) problem {
@@ -568,7 +576,7 @@ func TestLeavingAWatchEndsIt(t *testing.T) {
 // TestEveryRouteIsDescribed compares the routes of the mux with the OpenAPI document.
 func TestEveryRouteIsDescribed(t *testing.T) {
 	var document struct {
-		Paths map[string]map[string]any
+		Paths map[string]map[string]any `json:"paths"`
 	}
 	require.NoError(t, json.Unmarshal(openapi.Document, &document))
 	b := setup(t)
