@@ -156,12 +156,15 @@ func TestFailuresOfTheHarnessFailTheTest(t *testing.T) {
 		return r.said
 	}
 	require.Contains(t, failed(func(tb testing.TB) {
+		tb.Helper()
 		testkit.Eventually(tb, time.Millisecond, func() error { return errors.New("never") })
 	}), "never")
 	require.Contains(t, failed(func(tb testing.TB) {
+		tb.Helper()
 		start(tb, "serve nonsense").AwaitOK("http://127.0.0.1:1")
 	}), "ended before it was ready")
 	require.Contains(t, failed(func(tb testing.TB) {
+		tb.Helper()
 		p := start(tb, "stubborn")
 		testkit.Eventually(tb, 10*time.Second, func() error {
 			if p.Output() == "" {

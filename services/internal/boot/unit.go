@@ -61,7 +61,7 @@ func startUnit(ctx context.Context, p *Process, e Entry, o rpc.ServerOptions, fa
 	}
 	o.Service, o.Log, o.Grace = e.Name, p.Log, u.grace
 	o.Authenticator, _ = service.(rpc.Authenticator)
-	u.server = rpc.NewServer(o) //nolint:contextcheck // calls have the contexts of their callers
+	u.server = rpc.NewServer(o) //nolint:contextcheck,nolintlint // calls have the contexts of their callers
 	u.register(p.config.Reflection)
 	listeners, err := p.network.listeners(ctx, e.Name)
 	if err != nil {

@@ -96,8 +96,14 @@ func (p *Postgres) initialize(ctx context.Context) error {
 	if err := os.RemoveAll(unfinished); err != nil {
 		return fmt.Errorf("data folder: %w", err)
 	}
-	initdb := exec.CommandContext(ctx, filepath.Join(p.binaries, "initdb"), "-D", unfinished, "-U", "postgres",
-		"-A", "scram-sha-256", "--pwfile", p.passwordFile(), "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
+	args := []string{
+		"-D", unfinished, "-U", "postgres", "-A", "scram-sha-256", "--pwfile", p.passwordFile(),
+		"-E", "UTF8", "--locale=C.UTF-8",
+	}
+	if p.cfg.Unsafe {
+		args = append(args, "--no-sync")
+	}
+	initdb := exec.CommandContext(ctx, filepath.Join(p.binaries, "initdb"), args...)
 	initdb.SysProcAttr = &syscall.SysProcAttr{Credential: p.as}
 	initdb.Dir = p.cfg.Dir
 	if output, err := initdb.CombinedOutput(); err != nil {

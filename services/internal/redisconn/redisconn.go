@@ -141,7 +141,7 @@ func Fault(err error) error {
 
 // isPassing reports whether the server's complaint says that it cannot serve for the moment.
 func isPassing(err error) bool {
-	for _, prefix := range []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "OOM", "MISCONF"} {
+	for _, prefix := range []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY ", "OOM", "MISCONF"} {
 		if redis.HasErrorPrefix(err, prefix) {
 			return true
 		}

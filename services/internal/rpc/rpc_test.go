@@ -94,12 +94,12 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-func setup(t *testing.T, authenticator rpc.Authenticator) *bundle {
-	t.Helper()
+func setup(tb testing.TB, authenticator rpc.Authenticator) *bundle {
+	tb.Helper()
 	b := &bundle{service: &service{}, metrics: prometheus.NewRegistry(), log: &lockedBuffer{}}
 	b.getRun = func(context.Context) error { return nil }
 	validator, err := protovalidate.New()
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	server := rpc.NewServer(rpc.ServerOptions{
 		Service: "test", Clock: clock.System(), IDs: ids.New(clock.System()), Metrics: rpc.NewMetrics(b.metrics),
 		Log:       slog.New(slog.NewTextHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
@@ -114,14 +114,14 @@ func setup(t *testing.T, authenticator rpc.Authenticator) *bundle {
 		return listener.DialContext(ctx)
 	})
 	ours, err := rpc.Dial("passthrough:///test", inMemory)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	plain, err := grpc.NewClient("passthrough:///test", inMemory, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		require.NoError(t, ours.Close())
-		require.NoError(t, plain.Close())
+	require.NoError(tb, err)
+	tb.Cleanup(func() {
+		require.NoError(tb, ours.Close())
+		require.NoError(tb, plain.Close())
 		server.Stop()
-		require.NoError(t, <-served)
+		require.NoError(tb, <-served)
 	})
 	b.orchestrator, b.gateway = systemv1.NewOrchestratorServiceClient(ours), systemv1.NewGatewayServiceClient(ours)
 	b.plain = systemv1.NewOrchestratorServiceClient(plain)
@@ -353,4 +353,17 @@ func TestCancellationIsTheCallersOwnOrTheServerIsAway(t *testing.T) {
 	}
 	_, err = b.get(ctx)
 	require.Equal(t, codes.Canceled, fault.CodeOf(err))
+}
+
+func BenchmarkUnary(b *testing.B) {
+	server := setup(b, nil)
+	b.ReportAllocs()
+	b.SetParallelism(16)
+	b.RunParallel(func(p *testing.PB) {
+		for p.Next() {
+			if _, err := server.get(b.Context()); err != nil {
+				b.Error(err)
+			}
+		}
+	})
 }

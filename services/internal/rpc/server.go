@@ -16,6 +16,8 @@ import (
 const (
 	// MaxMessageBytes bounds every message between services.
 	MaxMessageBytes = 32 << 20
+	// maxCalls bounds the calls under way on one connection; further ones wait at the client.
+	maxCalls = 4096
 	// connectionAge makes clients connect anew, so that replicas that were added get their share.
 	connectionAge = 5 * time.Minute
 	// pingLeast is how often a client may ping; clients do so every pingEvery.
@@ -54,6 +56,7 @@ func NewServer(o ServerOptions) *grpc.Server {
 		grpc.StreamInterceptor(streamInterceptor(links)),
 		grpc.MaxRecvMsgSize(MaxMessageBytes),
 		grpc.MaxSendMsgSize(MaxMessageBytes),
+		grpc.MaxConcurrentStreams(maxCalls),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingLeast, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			Time: pingEvery, Timeout: pingWait, MaxConnectionAge: connectionAge, MaxConnectionAgeGrace: o.Grace,
