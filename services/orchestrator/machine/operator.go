@@ -59,7 +59,6 @@ func (c *change) runAgain(l Live) {
 }
 
 func (c *change) resolve(l Live) {
-	c.rows.withdraw(l.Key)
 	c.emit(CloseReview{Ref: c.ref(l.Key), By: c.kind, Actor: c.actor})
 }
 

@@ -177,20 +177,7 @@ func (r *Rows) drop(d Drop) {
 			delete(r.touched, k)
 		}
 	}
-	for k := range r.results {
-		if d.covers(k) {
-			r.withdraw(k)
-		}
-	}
 	r.drops = append(r.drops, d)
-}
-
-// withdraw cancels the result of what waited for a person.
-func (r *Rows) withdraw(k Key) {
-	if res, ok := r.results[k]; ok && res.Status == StepNeedsReview {
-		res.Status = StepCancelled
-		r.results[k] = res
-	}
 }
 
 // nextPending returns the PENDING shard of a step that is next in line: the lowest from bound upward, or, backward, the

@@ -22,29 +22,6 @@ func (c *change) leaseExpired(e LeaseExpired) (Answer, error) {
 	return Applied, nil
 }
 
-// woken ends a wait.
-func (c *change) woken(e Woken) (Answer, error) {
-	l, err := c.at(e.Ref)
-	switch {
-	case err != nil:
-		return "", err
-	case c.run.NotBefore.After(c.now):
-		return "", &IllegalError{Event: c.kind, State: string(l.Status), Why: "the run may not begin yet"}
-	}
-	c.move(&l, StepReady)
-	return Applied, nil
-}
-
-// retryDue ends a backoff.
-func (c *change) retryDue(e RetryDue) (Answer, error) {
-	l, err := c.due(e.Ref)
-	if err != nil {
-		return "", err
-	}
-	c.move(&l, StepReady)
-	return Applied, nil
-}
-
 // hardTimeout ends a claim that has lasted too long; its late outcome is refused.
 func (c *change) hardTimeout(e HardTimeout) (Answer, error) {
 	if _, err := c.held(e.Ref, e.Fence); err != nil {
@@ -61,13 +38,27 @@ func (c *change) hardTimeout(e HardTimeout) (Answer, error) {
 	return Applied, nil
 }
 
-// due returns the row if its timer has run out.
-func (c *change) due(ref Ref) (Live, error) {
-	l, err := c.at(ref)
-	if err == nil && l.DueAt.After(c.now) {
-		err = &IllegalError{Event: c.kind, State: string(l.Status), Why: "it is not due yet"}
+// retryDue ends a backoff.
+func (c *change) retryDue(e RetryDue) (Answer, error) {
+	l, err := c.due(e.Ref)
+	if err != nil {
+		return "", err
 	}
-	return l, err
+	c.move(&l, StepReady)
+	return Applied, nil
+}
+
+// woken ends a wait.
+func (c *change) woken(e Woken) (Answer, error) {
+	l, err := c.at(e.Ref)
+	switch {
+	case err != nil:
+		return "", err
+	case c.run.NotBefore.After(c.now):
+		return "", &IllegalError{Event: c.kind, State: string(l.Status), Why: "the run may not begin yet"}
+	}
+	c.move(&l, StepReady)
+	return Applied, nil
 }
 
 // held returns the row if it is RUNNING under the fence.
@@ -75,6 +66,15 @@ func (c *change) held(ref Ref, fence ID) (Live, error) {
 	l, err := c.at(ref)
 	if err == nil && l.Fence != fence {
 		err = &StaleError{Event: c.kind, Why: "the step is held under another fence"}
+	}
+	return l, err
+}
+
+// due returns the row if its timer has run out.
+func (c *change) due(ref Ref) (Live, error) {
+	l, err := c.at(ref)
+	if err == nil && l.DueAt.After(c.now) {
+		err = &IllegalError{Event: c.kind, State: string(l.Status), Why: "it is not due yet"}
 	}
 	return l, err
 }
