@@ -13,7 +13,11 @@ import (
 
 const countDispatched = `-- name: CountDispatched :many
 
-SELECT class, count(*)::integer AS n FROM core.step_live WHERE status IN ('queued', 'running') GROUP BY class
+SELECT d.class, count(*)::integer AS n
+FROM (SELECT class FROM core.step_live WHERE status = 'queued'
+      UNION ALL
+      SELECT class FROM core.step_live WHERE status = 'running') d
+GROUP BY d.class
 `
 
 type CountDispatchedRow struct {
@@ -22,6 +26,7 @@ type CountDispatchedRow struct {
 }
 
 // What is in the streams, by class: the steps that were dispatched and are not finished.
+// In two parts, since each state has an index of its own.
 func (q *Queries) CountDispatched(ctx context.Context) ([]CountDispatchedRow, error) {
 	rows, err := q.db.Query(ctx, countDispatched)
 	if err != nil {
