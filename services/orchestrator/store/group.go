@@ -100,6 +100,9 @@ func (g *group) carryOut(ctx context.Context, events []*Event) error {
 	if err := g.load(ctx, events); err != nil {
 		return err
 	}
+	if g.conflict {
+		return errConflict
+	}
 	for _, e := range events {
 		if e.refused == nil {
 			g.apply(e)

@@ -128,7 +128,11 @@ func (g *group) wants(events []*Event) *wanted {
 	for _, e := range events {
 		if e.refused == nil && e.Make != nil {
 			r := g.runs[e.RunID]
-			w.add(r, machine.Wants(r.plan, &r.head, e.Make(r.ref(e.Ref), g.now)))
+			need := machine.Wants(r.plan, &r.head, e.Make(r.ref(e.Ref), g.now))
+			// What such an event needs depends on the state that it finds: behind another of its run it goes to a later group.
+			g.conflict = g.conflict || need.First && r.wanting
+			r.wanting = true
+			w.add(r, need)
 		}
 	}
 	return w

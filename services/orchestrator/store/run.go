@@ -23,7 +23,9 @@ type run struct {
 	created *NewRun
 
 	// listed says that an event of the group concerns it.
-	listed   bool
+	listed bool
+	// wanting says that an event of the group has asked for rows of it.
+	wanting  bool
 	pipeline *Pipeline
 	plan     *machine.Plan
 	head     machine.Run
