@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -17,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"pawl.internal/services/internal/subprocess"
 )
 
 const (
@@ -42,40 +43,28 @@ type ProcessConfig struct {
 // Process is a program that a test runs, and kills as it likes. It ends with the test at the latest, and its own children
 // with it. When the test has failed, the end of its output is shown.
 type Process struct {
-	tb     testing.TB
-	cmd    *exec.Cmd
-	output *output
-	exited chan struct{} // closed after the process has ended
-	err    error         // how it ended; set before exited is closed
+	tb      testing.TB
+	program string
+	process *subprocess.Process
+	output  *output
 }
 
 // Start runs a program.
 func Start(tb testing.TB, cfg ProcessConfig) *Process {
 	tb.Helper()
 	cmd := exec.Command(cfg.Path, cfg.Args...) //nolint:noctx // the test ends it with the signal that it wants
-	cmd.Env, cmd.Dir = append(os.Environ(), cfg.Env...), cfg.Dir
-	cmd.SysProcAttr = attributes()
-	p := &Process{tb: tb, cmd: cmd, output: &output{}, exited: make(chan struct{})}
+	cmd.Env = append(os.Environ(), cfg.Env...)
+	p := &Process{tb: tb, program: cmd.String(), output: &output{}}
 	cmd.Stdout, cmd.Stderr = p.output, p.output
-	started := make(chan error)
-	go func() {
-		// The kernel ends the program when the thread that started it ends, so that thread stays as long as the program.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			p.err = cmd.Wait()
-			close(p.exited)
-		}
-	}()
-	require.NoError(tb, <-started)
+	process, err := subprocess.Start(cmd, syscall.SIGKILL)
+	require.NoError(tb, err)
+	p.process = process
 	tb.Cleanup(p.clean)
 	return p
 }
 
 // PID is the process's id.
-func (p *Process) PID() int { return p.cmd.Process.Pid }
+func (p *Process) PID() int { return p.process.PID() }
 
 // Output is what the process has written so far, to stdout and stderr.
 func (p *Process) Output() string { return p.output.String() }
@@ -83,7 +72,7 @@ func (p *Process) Output() string { return p.output.String() }
 // Kill ends the process at once, without a chance to tidy up.
 func (p *Process) Kill() {
 	p.Signal(syscall.SIGKILL)
-	<-p.exited
+	<-p.process.Exited()
 }
 
 // Pause stops the process where it stands, until Resume. Once Pause has returned, the process does nothing more.
@@ -109,12 +98,7 @@ func (p *Process) Stop() error {
 }
 
 // Signal sends a signal. One that has ended already gets none.
-func (p *Process) Signal(signal os.Signal) {
-	p.tb.Helper()
-	if err := p.cmd.Process.Signal(signal); !errors.Is(err, os.ErrProcessDone) {
-		require.NoError(p.tb, err)
-	}
-}
+func (p *Process) Signal(signal os.Signal) { p.process.Signal(signal) }
 
 // Wait returns how the process ended; when it does not within the time, it is killed and the test fails.
 func (p *Process) Wait(timeout time.Duration) error {
@@ -122,11 +106,11 @@ func (p *Process) Wait(timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	select {
-	case <-p.exited:
-		return p.err
+	case <-p.process.Exited():
+		return p.process.Wait()
 	case <-ctx.Done():
 		p.Kill()
-		p.tb.Fatalf("%s did not end within %v", p.cmd, timeout)
+		p.tb.Fatalf("%s did not end within %v", p.program, timeout)
 		return nil
 	}
 }
@@ -169,8 +153,8 @@ func (p *Process) Await(try func() error) {
 	p.tb.Helper()
 	Eventually(p.tb, readyTime, func() error {
 		select {
-		case <-p.exited:
-			p.tb.Fatalf("%s ended before it was ready: %v", p.cmd, p.err)
+		case <-p.process.Exited():
+			p.tb.Fatalf("%s ended before it was ready: %v", p.program, p.process.Wait())
 		default:
 		}
 		return try()
@@ -179,10 +163,10 @@ func (p *Process) Await(try func() error) {
 
 // clean ends the process and its children, and shows what it wrote if the test has failed.
 func (p *Process) clean() {
-	_ = syscall.Kill(-p.PID(), syscall.SIGKILL) // there may be nobody left
-	<-p.exited
+	p.process.SignalGroup(syscall.SIGKILL)
+	<-p.process.Exited()
 	if p.tb.Failed() {
-		p.tb.Logf("output of %s:\n%s", p.cmd, lastLines(p.Output(), shownLines))
+		p.tb.Logf("output of %s:\n%s", p.program, lastLines(p.Output(), shownLines))
 	}
 }
 

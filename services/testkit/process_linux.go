@@ -4,14 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"syscall"
 )
-
-// attributes give a process a group of its own, by which it is ended with all its children, and let the kernel end it when
-// the test binary is killed.
-func attributes() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-}
 
 // stands reports whether every thread of the process has been stopped.
 func stands(pid int) bool {

@@ -11,13 +11,13 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"pawl.internal/services/internal/clock"
+	"pawl.internal/services/internal/subprocess"
 )
 
 const (
@@ -33,10 +33,9 @@ const (
 
 // child is a server that runs as a child process.
 type child struct {
-	cmd    *exec.Cmd
-	log    string        // path of the file that has its output
-	exited chan struct{} // closed after the process has ended
-	err    error         // how it ended; set before exited is closed
+	*subprocess.Process
+	path string // of the program
+	log  string // path of the file that has its output
 }
 
 // identity is the user that a server runs as; nil for our own.
@@ -48,26 +47,14 @@ func run(cmd *exec.Cmd, as *identity, log string) (*child, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server log: %w", err)
 	}
+	defer func() { _ = output.Close() }() // the child has its own
 	cmd.Stdout, cmd.Stderr = output, output
-	cmd.SysProcAttr = attributes(as)
-	c := &child{cmd: cmd, log: log, exited: make(chan struct{})}
-	started := make(chan error)
-	go func() {
-		// The kernel ends the child when the thread that started it ends, so that thread stays as long as the child.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		defer func() { _ = output.Close() }() // the child has its own
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			c.err = cmd.Wait()
-			close(c.exited)
-		}
-	}()
-	if err := <-started; err != nil {
-		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as}
+	process, err := subprocess.Start(cmd, syscall.SIGINT) // by which both servers end in order
+	if err != nil {
+		return nil, err
 	}
-	return c, nil
+	return &child{Process: process, path: cmd.Path, log: log}, nil
 }
 
 // await polls ready until it returns nil, the child ends, or startTime is over.
@@ -80,12 +67,12 @@ func (c *child) await(ctx context.Context, ready func(context.Context) error) er
 			return nil
 		}
 		select {
-		case <-c.exited:
-			return fmt.Errorf("%s ended at once: %w%s", c.cmd.Path, c.err, c.tail())
+		case <-c.Exited():
+			return fmt.Errorf("%s ended at once: %w%s", c.path, c.Wait(), c.tail())
 		default:
 		}
 		if clock.System().Sleep(ctx, pollTime) != nil {
-			return fmt.Errorf("%s does not answer: %w%s", c.cmd.Path, err, c.tail())
+			return fmt.Errorf("%s does not answer: %w%s", c.path, err, c.tail())
 		}
 	}
 }
@@ -101,23 +88,22 @@ func (c *child) ask(ctx context.Context, ready func(context.Context) error) erro
 // be one that cannot fail to help.
 func (c *child) stop(wait time.Duration, signals ...os.Signal) {
 	for _, signal := range signals {
-		// The only error says that the child has ended already.
-		_ = c.cmd.Process.Signal(signal)
+		c.Signal(signal)
 		ctx, cancel := context.WithTimeout(context.Background(), wait)
 		select {
-		case <-c.exited:
+		case <-c.Exited():
 			cancel()
 			return
 		case <-ctx.Done():
 			cancel()
 		}
 	}
-	<-c.exited
+	<-c.Exited()
 }
 
 // signalAll sends the signal to the child and to its own children. Where those cannot be seen, only the child gets it.
 func (c *child) signalAll(signal syscall.Signal) {
-	pid := c.cmd.Process.Pid
+	pid := c.PID()
 	pids := []int{pid}
 	listed, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
 	for _, field := range strings.Fields(string(listed)) {

@@ -97,7 +97,7 @@ func isServer(ctx context.Context, client *redis.Client, c *child) error {
 	if err != nil {
 		return err
 	}
-	if !strings.Contains(info, fmt.Sprintf("process_id:%d\r\n", c.cmd.Process.Pid)) {
+	if !strings.Contains(info, fmt.Sprintf("process_id:%d\r\n", c.PID())) {
 		return errors.New("another server answers on its port")
 	}
 	return nil

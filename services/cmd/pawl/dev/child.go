@@ -7,11 +7,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"syscall"
 	"time"
 
 	"pawl.internal/services/internal/clock"
+	"pawl.internal/services/internal/subprocess"
 )
 
 const (
@@ -36,9 +36,6 @@ type child struct {
 
 // run keeps the child alive until ctx ends, then stops it and returns.
 func (c *child) run(ctx context.Context) error {
-	// The kernel ends the child when the thread that started it ends, so the thread is kept.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	wait := restartFirst
 	for restarts := 0; ; restarts++ {
 		began := c.clock.Now()
@@ -66,15 +63,15 @@ func (c *child) once(ctx context.Context, restarts int) error {
 	cmd := exec.CommandContext(ctx, self, c.args...)
 	cmd.Env = append(os.Environ(), c.env...)
 	cmd.Stdout, cmd.Stderr = c.output, c.output
-	// A Ctrl-C at the terminal goes to a process group; the child is stopped by us, in order, and not by that.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = stopGrace
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start %s: %w", c.service, err)
+	process, err := subprocess.Start(cmd, syscall.SIGKILL)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.service, err)
 	}
-	if err := c.started(cmd.Process.Pid, restarts); err != nil {
-		return errors.Join(err, cmd.Process.Kill(), cmd.Wait())
+	if err := c.started(process.PID(), restarts); err != nil {
+		process.Signal(syscall.SIGKILL)
+		return errors.Join(err, process.Wait())
 	}
-	return cmd.Wait()
+	return process.Wait()
 }
