@@ -104,6 +104,19 @@ func (c *Catalog) Route(name string) ([]Target, bool) {
 	return nil, false
 }
 
+// Models returns the models of a provider that targets name, without the faults that simulated ones may carry.
+func (c *Catalog) Models(provider string) []string {
+	var names []string
+	for _, route := range c.RouteNames() {
+		for _, t := range c.routes[route] {
+			if name, _, _ := strings.Cut(t.Model, "?"); t.Provider.Name == provider && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
 // RouteNames returns the names of the routes in alphabetical order.
 func (c *Catalog) RouteNames() []string {
 	names := make([]string, 0, len(c.routes))

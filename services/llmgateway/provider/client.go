@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// maxBody is how much of an answer is read.
-	maxBody = 32 << 20
+	// MaxBody is how much of an answer is read.
+	MaxBody = 16 << 20
 	// idleConns is how many connections to one provider are kept for the next requests.
 	idleConns = 512
 	// idleTime is how long they are kept: less than servers keep theirs (uvicorn and Node: 5 s), because a request that
@@ -109,12 +109,12 @@ func (c *Client) exchange(ctx context.Context, dog *watchdog, url string, header
 	return x
 }
 
-// readBody reads at most maxBody, and tells the watchdog of every progress.
+// readBody reads at most MaxBody, and tells the watchdog of every progress.
 func readBody(r io.Reader, dog *watchdog) (body []byte, tooLong bool, err error) {
 	var all bytes.Buffer
-	_, err = all.ReadFrom(io.LimitReader(io.TeeReader(r, dog), maxBody+1))
-	if all.Len() > maxBody {
-		return all.Bytes()[:maxBody], true, nil
+	_, err = all.ReadFrom(io.LimitReader(io.TeeReader(r, dog), MaxBody+1))
+	if all.Len() > MaxBody {
+		return all.Bytes()[:MaxBody], true, nil
 	}
 	if err != nil {
 		err = fmt.Errorf("%w: %w", errCut, err)

@@ -110,5 +110,5 @@ func TestAnswersAreReadUpToALimit(t *testing.T) {
 	})
 	require.NoError(t, x.Err)
 	require.True(t, x.TooLong)
-	require.Len(t, x.Body, 32<<20)
+	require.Len(t, x.Body, provider.MaxBody)
 }

@@ -1,0 +1,215 @@
+package llmgateway
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"pawl.internal/services/internal/fault"
+	"pawl.internal/services/llmgateway/failure"
+	"pawl.internal/services/llmgateway/provider"
+	"pawl.internal/services/llmgateway/store"
+)
+
+// How often a call is looked at that another replica has in flight: at first soon, then less and less.
+const (
+	firstLook = 10 * time.Millisecond
+	lastLook  = 250 * time.Millisecond
+)
+
+// fly brings a flight to its end.
+func (s *Service) fly(f *flight) {
+	s.metrics.inFlight.Inc()
+	defer s.metrics.inFlight.Dec()
+	defer f.end(nil)
+	o := s.resolve(f)
+	s.metrics.calls.WithLabelValues(o.result()).Inc()
+	if o.unsettled {
+		// The callers need not wait; but nobody else may ask the question here until this is settled.
+		f.finish(o)
+		s.persist(&store.Settle{Key: f.ask.key, Holder: s.lease.holder, Outcome: store.Outcome{State: store.TryNotSent}})
+		s.flights.remove(f)
+		return
+	}
+	s.flights.remove(f)
+	f.finish(o)
+}
+
+// resolve answers the question: from the store, from a request that another replica has in flight, or by asking.
+func (s *Service) resolve(f *flight) outcome {
+	begin, cancel := context.WithTimeout(f.ctx, f.ask.req.GetDeadlineIn().AsDuration())
+	defer cancel()
+	a := &attempt{service: s, flight: f, begin: begin}
+	defer a.close()
+	for look := firstLook; ; look = min(2*look, lastLook) {
+		found, err := s.store.Find(begin, f.ask.key)
+		if err != nil {
+			return s.interrupted(begin, err)
+		}
+		f.markBegun(found.Since)
+		switch {
+		case found.State == store.CallAnswered:
+			return s.replay(f, found)
+		case found.State == store.CallAmbiguous && len(found.AmbiguousTargets) > int(f.ask.req.GetAmbiguousOk()):
+			return outcome{failed: failedAmbiguous(), cost: found.Cost, spend: found.Spend, calls: a.calls}
+		case found.State == store.CallInFlight:
+			if err := s.clock.Sleep(begin, look); err != nil {
+				return s.interrupted(begin, err)
+			}
+		default:
+			o, decided := a.run(found)
+			if decided {
+				return o
+			}
+		}
+	}
+}
+
+// interrupted says why a flight ended before anything was sent.
+func (s *Service) interrupted(ctx context.Context, err error) outcome {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errCancelled):
+		return outcome{failed: failedCancelled()}
+	case errors.Is(cause, errStopping):
+		return outcome{err: fault.Unavailable(errStopping, "the gateway is stopping; ask another one")}
+	case errors.Is(cause, context.DeadlineExceeded):
+		return outcome{failed: failedDeadline()}
+	default:
+		return outcome{err: err}
+	}
+}
+
+// replay answers with what is stored. The body is read anew: it is the truth.
+func (s *Service) replay(f *flight, found store.Found) outcome {
+	x := provider.Exchange{
+		Status: found.Answer.HTTPStatus, Body: found.Answer.Body, Sent: true, TooLong: len(found.Answer.Body) >= provider.MaxBody,
+	}
+	reading, err := read(found.Answer.Format, x, s.clock.Now())
+	if err != nil {
+		return outcome{err: fault.Internal(err)}
+	}
+	o := outcome{
+		reading: reading, provider: found.Answer.Provider, model: found.Answer.Model, cost: found.Cost, spend: found.Spend, replayed: true,
+	}
+	o.usage.Input, o.usage.Output, o.usage.CachedInput = found.InputTokens, found.OutputTokens, found.Answer.CachedInputTokens
+	if reading.Failure.Class != failure.None {
+		o.failed = failedWith(reading.Failure)
+	}
+	s.count(f)
+	return o
+}
+
+// count notes that a stored answer was used again. An answer is worth more than its count.
+func (s *Service) count(f *flight) {
+	if err := s.store.Submit(context.WithoutCancel(f.ctx), &store.Replay{Key: f.ask.key}); err != nil {
+		s.log.Warn("replay not counted", "run_id", f.ask.key.RunID, "error", err)
+	}
+}
+
+// persist stores a change that must not be lost, however long the store is away: what an answer cost, and the answer. It
+// gives up only when the gateway ends.
+func (s *Service) persist(c *store.Settle) bool {
+	const firstWait, lastWait = 20 * time.Millisecond, time.Second
+	s.metrics.unstored.Inc()
+	defer s.metrics.unstored.Dec()
+	for wait := firstWait; ; wait = min(2*wait, lastWait) {
+		err := s.store.Submit(context.WithoutCancel(s.ended), c)
+		if err == nil {
+			return true
+		}
+		if fault.CodeOf(err) != codes.Unavailable {
+			s.log.Error("answer cannot be stored", "run_id", c.Key.RunID, "try", c.TryNo, "error", err)
+		}
+		if s.clock.Sleep(s.ended, wait) != nil {
+			return false
+		}
+	}
+}
+
+// attempt is the asking for one question: the targets tried so far, and what came of them.
+type attempt struct {
+	service *Service
+	flight  *flight
+	// begin ends with the run's deadline; call, from the first permit on, with llm_timeout.
+	begin  context.Context //nolint:containedctx // they bound the parts of one flight
+	call   context.Context //nolint:containedctx // see begin
+	cancel context.CancelFunc
+
+	// calls is how many requests were sent.
+	calls    int
+	failures []failure.Failure
+	last     outcome
+}
+
+func (a *attempt) close() {
+	if a.cancel != nil {
+		a.cancel()
+	}
+}
+
+// run tries one target after the other. It is undecided when somebody else has taken the call meanwhile.
+func (a *attempt) run(found store.Found) (o outcome, decided bool) {
+	req := a.flight.ask.req
+	targets, ok := a.service.models.catalog.Route(req.GetRoute())
+	if !ok {
+		return outcome{failed: failedUnavailable("there is no route or model " + req.GetRoute())}, true
+	}
+	a.last.cost, a.last.spend = found.Cost, found.Spend
+	r := route{targets: targets, failures: req.GetFailures(), fallbackAfter: max(1, req.GetFallbackAfter())}
+	i := r.first(found.AmbiguousTargets)
+	for {
+		t := &request{attempt: a, target: targets[i]}
+		o, decided, f := t.do()
+		if !decided || f.Class == failure.None || f.Class == failure.Cancelled {
+			return o, decided
+		}
+		a.failures, a.last = append(a.failures, f), o
+		next, more := r.next(i, f)
+		if !more || a.calls >= int(req.GetCallsLeft()) || a.call.Err() != nil {
+			return a.giveUp(), true
+		}
+		i = next
+	}
+}
+
+// giveUp returns the failure that helps the step most, with the cost of all requests.
+func (a *attempt) giveUp() outcome {
+	o := a.last
+	o.failed = failedWith(mostUseful(a.failures))
+	return o
+}
+
+// interruptedWith is how the attempt ends when waiting for a permit was cut short: with the failure of a target that was
+// tried before, if there is one.
+func (a *attempt) interruptedWith(ctx context.Context, err error) outcome {
+	if len(a.failures) > 0 && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		return a.giveUp()
+	}
+	o := a.service.interrupted(ctx, err)
+	o.cost, o.spend, o.calls = a.last.cost, a.last.spend, a.calls
+	return o
+}
+
+// waitingFor is the context under which a permit is awaited.
+func (a *attempt) waitingFor() context.Context {
+	if a.call != nil {
+		return a.call
+	}
+	return a.begin
+}
+
+// start begins llm_timeout with the first permit.
+func (a *attempt) start(wait time.Duration) {
+	if a.call == nil {
+		a.call, a.cancel = context.WithTimeout(a.flight.ctx, a.flight.ask.req.GetLlmTimeout().AsDuration())
+		a.flight.markGranted(wait)
+	}
+}
+
+// wasSent reports whether a request in the state may have reached its provider.
+func wasSent(state store.TryState) bool {
+	return slices.Contains([]store.TryState{store.TryAnswered, store.TryFailed, store.TryAmbiguous, store.TryCancelled}, state)
+}

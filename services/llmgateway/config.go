@@ -1,0 +1,78 @@
+package llmgateway
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"pawl.internal/services/internal/config"
+	"pawl.internal/services/internal/pg"
+	"pawl.internal/services/internal/redisconn"
+	"pawl.internal/services/llmgateway/catalog"
+)
+
+// The bounds of Config.
+const (
+	leastLease = 500 * time.Millisecond
+	mostLease  = 10 * time.Minute
+	mostLanes  = 64
+)
+
+// Config is what the gateway is told at its start.
+//
+// Which models there are says the models file. Without one, an OpenAI key or address makes a provider `openai` and a route
+// `default`; without these too, the simulated provider serves.
+type Config struct {
+	Database pg.Config        `embed:"" prefix:"database-"`
+	Redis    redisconn.Config `embed:"" prefix:"redis-"`
+
+	ModelsFile string `help:"YAML file with providers, limits, routes and prices." env:"PAWL_MODELS_FILE" aliases:"models-file" type:"path"`
+
+	OpenAIKey     config.Secret `name:"openai-api-key" help:"Without a models file: the key of the OpenAI-compatible provider." env:"OPENAI_API_KEY"`
+	OpenAIBaseURL string        `name:"openai-base-url" help:"Without a models file: the provider's address." env:"PAWL_OPENAI_BASE_URL" placeholder:"https://api.openai.com/v1"`
+	OpenAIModel   string        `name:"openai-model" help:"Without a models file: the model of the route default." env:"PAWL_OPENAI_MODEL" default:"gpt-4.1-mini"`
+	OpenAIPrice   string        `name:"openai-price" help:"What that model costs, in US dollars per million tokens; or 'free'. Known for OpenAI's own models." env:"PAWL_OPENAI_PRICE" placeholder:"input=0.40,cached_input=0.10,output=1.60"`
+
+	Lease        time.Duration `help:"How long a gateway may be silent before its calls in flight count as ambiguous." default:"10s"`
+	PermitTTL    time.Duration `name:"permit-ttl" help:"How long the permits of a silent gateway are kept for it." default:"2s"`
+	CommitLanes  int           `help:"How many groups of calls commit at the same time." default:"2"`
+	ControlConns int32         `help:"Connections of the pool for leases and sweeps." default:"2"`
+}
+
+// Validate returns all that is wrong with the configuration.
+func (c Config) Validate() error {
+	var problems []error
+	if c.Lease < leastLease || c.Lease > mostLease {
+		problems = append(problems, fmt.Errorf("lease must be %s to %s", leastLease, mostLease))
+	}
+	if c.PermitTTL < leastLease || c.PermitTTL > time.Minute {
+		problems = append(problems, fmt.Errorf("permit-ttl must be %s to %s", leastLease, time.Minute))
+	}
+	if c.CommitLanes < 1 || c.CommitLanes > mostLanes {
+		problems = append(problems, fmt.Errorf("commit-lanes must be 1 to %d", mostLanes))
+	}
+	if c.Database.MaxConns < int32(c.CommitLanes)+2 {
+		problems = append(problems, errors.New("database-max-conns must be at least commit-lanes + 2"))
+	}
+	if c.ControlConns < 2 {
+		problems = append(problems, errors.New("control-conns must be at least 2"))
+	}
+	return errors.Join(problems...)
+}
+
+// catalog reads what models there are.
+func (c Config) catalog(now time.Time) (*catalog.Catalog, error) {
+	switch {
+	case c.ModelsFile != "":
+		return catalog.Load(c.ModelsFile, os.LookupEnv, now)
+	case c.OpenAIBaseURL != "" || !c.OpenAIKey.IsZero():
+		base := c.OpenAIBaseURL
+		if base == "" {
+			base = catalog.OpenAIURL
+		}
+		return catalog.NewServer(catalog.Server{BaseURL: base, Model: c.OpenAIModel, Key: c.OpenAIKey, Price: c.OpenAIPrice}, now)
+	default:
+		return catalog.NewSimulated(now)
+	}
+}

@@ -1,0 +1,126 @@
+package llmgateway
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"pawl.internal/services/internal/clock"
+	"pawl.internal/services/llmgateway/failure"
+	"pawl.internal/services/llmgateway/store"
+)
+
+const (
+	// renewals is how often a lease is renewed within its length.
+	renewals = 10
+	// lapse is how many renewals may be missing before the store counts as having been away.
+	lapse = 3
+	// mostOrphans is how many are judged at a time.
+	mostOrphans = 1000
+)
+
+// lease is this gateway's right to have requests in flight: as long as it is renewed, nobody judges them. It also knows
+// since when the store has been writable without a break, which is what the right to judge others follows from.
+type lease struct {
+	store       *store.Store
+	clock       clock.Clock
+	log         *slog.Logger
+	holder      uuid.UUID
+	length      time.Duration
+	description string
+
+	mu sync.Mutex
+	// confirmed is when the newest renewal that succeeded was sent.
+	confirmed time.Time // guarded by mu
+	// steady is since when renewals have succeeded without a break; zero if the last one failed.
+	steady time.Time // guarded by mu
+	others int       // guarded by mu
+}
+
+// run renews the lease until ctx ends.
+func (l *lease) run(ctx context.Context) error {
+	return clock.Every(ctx, l.clock, l.interval(), func(ctx context.Context) {
+		if err := l.renew(ctx); err != nil && ctx.Err() == nil {
+			l.log.Warn("lease cannot be renewed", "error", err)
+		}
+	})
+}
+
+func (l *lease) interval() time.Duration { return l.length / renewals }
+
+func (l *lease) renew(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, lapse*l.interval())
+	defer cancel()
+	sent := l.clock.Now()
+	others, err := l.store.RenewLease(ctx, l.holder, l.description, l.length)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		l.steady = time.Time{}
+		return err
+	}
+	if l.steady.IsZero() || sent.Sub(l.confirmed) > lapse*l.interval() {
+		l.steady = sent
+	}
+	l.confirmed, l.others = sent, others
+	return nil
+}
+
+// fresh reports whether the lease is good for a little longer, on this gateway's own clock.
+func (l *lease) fresh() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.clock.Now().Sub(l.confirmed) < l.length*4/5
+}
+
+// mayJudge reports whether a lease that has run out cannot be the fault of an outage of the store: it has been writable for
+// a whole lease.
+func (l *lease) mayJudge() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.steady.IsZero() && l.confirmed.Sub(l.steady) >= l.length
+}
+
+// replicas is how many gateways there are.
+func (l *lease) replicas() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.others + 1
+}
+
+// judge ends, until ctx ends, the requests of gateways that have died: nobody knows what came of them.
+func (s *Service) judge(ctx context.Context) error {
+	return clock.Every(ctx, s.clock, s.lease.interval(), func(ctx context.Context) {
+		if !s.lease.mayJudge() {
+			return
+		}
+		if err := s.judgeOnce(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn("orphans cannot be judged", "error", err)
+		}
+	})
+}
+
+func (s *Service) judgeOnce(ctx context.Context) error {
+	orphans, err := s.store.FindOrphans(ctx, mostOrphans)
+	if err != nil || len(orphans) == 0 {
+		return err
+	}
+	changes := make([]store.Change, len(orphans))
+	for i, o := range orphans {
+		changes[i] = &store.Settle{Key: o.Key, TryNo: o.TryNo, OnlyInFlight: true, Outcome: store.Outcome{
+			State: store.TryAmbiguous, Reason: failure.ReasonAmbiguous, Basis: store.WorstCase,
+			Message: "the gateway that sent it has died",
+		}}
+	}
+	for _, err := range s.store.SubmitAll(ctx, changes) {
+		if err != nil {
+			return err
+		}
+	}
+	s.metrics.orphans.Add(float64(len(orphans)))
+	s.log.Warn("requests of dead gateways are ambiguous now", "count", len(orphans))
+	return nil
+}

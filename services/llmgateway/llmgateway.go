@@ -1,0 +1,148 @@
+// Package llmgateway is the service that makes every model call: it holds the permits that all replicas share, knows routes
+// and prices, and stores every answer before anybody reads it, so that no question is paid for twice.
+//
+// A question is a flight (flight.go) that belongs to no caller. It is answered from the store, from the request that another
+// replica has in flight, or by asking a target (call.go): wait for a permit, record the request and reserve its worst case
+// in one durable commit, check the own lease, send, store what came back and what it cost, and only then answer
+// (request.go). A row without an answer therefore means "may have been sent"; no row means "surely not sent".
+//
+// The gateway knows nothing of pipelines. It never repeats a request at the same target by itself: retries with backoff
+// belong to the state machine.
+package llmgateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+
+	faultv1 "pawl.internal/gen/pawl/fault/v1"
+	systemv1 "pawl.internal/gen/pawl/system/v1"
+	"pawl.internal/services/internal/clock"
+	"pawl.internal/services/internal/fault"
+	"pawl.internal/services/llmgateway/permit"
+	"pawl.internal/services/llmgateway/store"
+)
+
+const (
+	// partitionEvery is how often the partitions of the next days are looked after.
+	partitionEvery = time.Hour
+	// abortTime is what aborted calls have, at the end of a drain that took too long, to store that their fate is unknown.
+	abortTime = 2 * time.Second
+)
+
+// Service is the LLM gateway.
+type Service struct {
+	systemv1.UnimplementedGatewayServiceServer
+
+	clock        clock.Clock
+	log          *slog.Logger
+	metrics      *metrics
+	store        *store.Store
+	permits      *permit.Pool
+	models       *models
+	lease        *lease
+	flights      *flights
+	orchestrator systemv1.OrchestratorServiceClient
+	ping         func(context.Context) error
+	// ended ends when nothing can be stored any more.
+	ended context.Context //nolint:containedctx // it bounds flights, which belong to no call
+	stop  context.CancelFunc
+}
+
+// Register adds the service's methods to a gRPC server.
+func (s *Service) Register(r grpc.ServiceRegistrar) { systemv1.RegisterGatewayServiceServer(r, s) }
+
+// Generate answers a question, or joins those who wait for its answer.
+func (s *Service) Generate(
+	req *systemv1.GenerateRequest, stream grpc.ServerStreamingServer[systemv1.GenerateResponse],
+) error {
+	a, err := newAsk(req)
+	if err != nil {
+		return err
+	}
+	f, leads, err := s.flights.join(stream.Context(), a)
+	if err != nil {
+		return err
+	}
+	if leads {
+		go s.fly(f) // ends by itself; Drain waits for it
+	}
+	return f.follow(stream, leads)
+}
+
+// ListCalls returns the call log of a run.
+func (s *Service) ListCalls(ctx context.Context, req *systemv1.ListCallsRequest) (*systemv1.ListCallsResponse, error) {
+	calls, err := s.store.ListCalls(ctx, req.GetTenant(), uuid.UUID(req.GetRunId()))
+	if err != nil {
+		return nil, err
+	}
+	return &systemv1.ListCallsResponse{Calls: calls}, nil
+}
+
+// GetRoute says where a question to the name would go.
+func (s *Service) GetRoute(_ context.Context, req *systemv1.GetRouteRequest) (*systemv1.GetRouteResponse, error) {
+	targets, ok := s.models.catalog.Route(req.GetName())
+	if !ok {
+		return nil, fault.New(faultv1.ErrorReason_ERROR_REASON_MODEL_UNKNOWN, "there is no route or model %q", req.GetName()).
+			WithMeta("model", req.GetName())
+	}
+	resp := &systemv1.GetRouteResponse{}
+	for _, t := range targets {
+		resp.Targets = append(resp.Targets, t.Name())
+	}
+	return resp, nil
+}
+
+// Run does the gateway's own work until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	var all errgroup.Group
+	for _, loop := range []func(context.Context) error{
+		s.store.Run, s.permits.Run, s.lease.run, s.judge, s.watch, s.tell, s.sweep, s.partitions,
+	} {
+		all.Go(func() error { return loop(ctx) })
+	}
+	err := all.Wait()
+	s.stop()
+	return err
+}
+
+func (s *Service) partitions(ctx context.Context) error {
+	return clock.Every(ctx, s.clock, partitionEvery, func(ctx context.Context) {
+		if err := s.store.MakePartitions(ctx, s.clock.Now()); err != nil && ctx.Err() == nil {
+			s.log.Warn("partitions cannot be made; rows go to the default ones", "error", err)
+		}
+	})
+}
+
+// Ready returns why the gateway cannot serve: the store is away, or its lease could not be renewed.
+func (s *Service) Ready(ctx context.Context) error {
+	if !s.lease.fresh() {
+		return errors.New("the gateway's lease is not confirmed")
+	}
+	return s.ping(ctx)
+}
+
+// Drain takes no new questions, ends those that are not sent, and waits for the answers of the others. Those that have none
+// when ctx ends are aborted: their fate is unknown then, and stored so.
+func (s *Service) Drain(ctx context.Context) {
+	s.flights.close()
+	for _, f := range s.flights.where(func(f *flight) bool { return !f.isSent() }) {
+		f.end(errStopping)
+	}
+	if s.flights.awaitNone(ctx) {
+		return
+	}
+	for _, f := range s.flights.where(func(*flight) bool { return true }) {
+		f.end(errStopping)
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTime)
+	defer cancel()
+	if !s.flights.awaitNone(last) {
+		s.log.Warn("calls were left behind", "count", len(s.flights.runs()))
+	}
+}

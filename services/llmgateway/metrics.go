@@ -1,0 +1,84 @@
+package llmgateway
+
+import (
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"pawl.internal/services/internal/money"
+	"pawl.internal/services/llmgateway/failure"
+	"pawl.internal/services/llmgateway/price"
+)
+
+// metrics counts what is particular to the gateway. Providers and models are those of the models file.
+type metrics struct {
+	calls    *prometheus.CounterVec
+	tries    *prometheus.CounterVec
+	latency  *prometheus.HistogramVec
+	tokens   *prometheus.CounterVec
+	cost     *prometheus.CounterVec
+	waits    *prometheus.HistogramVec
+	degraded *prometheus.GaugeVec
+	inFlight prometheus.Gauge
+	unstored prometheus.Gauge
+	orphans  prometheus.Counter
+}
+
+func newMetrics(registry prometheus.Registerer) *metrics {
+	const prefix = "pawl_llm_gateway_"
+	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: help}, labels)
+	}
+	histograms := func(name, help string, first float64, labels ...string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: prefix + name, Help: help, Buckets: prometheus.ExponentialBuckets(first, 2, 16),
+		}, labels)
+	}
+	gauge := func(name, help string) prometheus.Gauge {
+		return prometheus.NewGauge(prometheus.GaugeOpts{Name: prefix + name, Help: help})
+	}
+	m := &metrics{
+		calls:   counters("calls_total", "Questions that were answered or given up, by result.", "result"),
+		tries:   counters("tries_total", "Requests to providers, by reason of their failure (ok for none).", "provider", "model", "reason"),
+		latency: histograms("try_seconds", "Time from sending a request to its whole answer.", 0.001, "provider", "model"),
+		tokens:  counters("tokens_total", "Tokens that were paid, by kind.", "provider", "model", "kind"),
+		cost:    counters("cost_usd_total", "Money spent; for the exact amount see the call log.", "provider", "model"),
+		waits:   histograms("permit_wait_seconds", "Time that requests waited for a permit.", 0.0001, "group", "class"),
+		degraded: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: prefix + "permit_degraded", Help: "1 while Redis is away and the group is limited to this replica's share.",
+		}, []string{"group"}),
+		inFlight: gauge("calls_in_flight", "Questions that are being answered."),
+		unstored: gauge("answers_unstored", "Answers that are kept in memory because they cannot be stored yet."),
+		orphans: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: prefix + "orphans_total", Help: "Requests of dead gateways that were found in flight.",
+		}),
+	}
+	registry.MustRegister(
+		m.calls, m.tries, m.latency, m.tokens, m.cost, m.waits, m.degraded, m.inFlight, m.unstored, m.orphans,
+	)
+	return m
+}
+
+// tried counts a request that was settled.
+func (m *metrics) tried(provider, model string, f failure.Failure, u price.Usage, cost money.Pico, latency time.Duration) {
+	model, _, _ = strings.Cut(model, "?") // what follows are faults of a simulated one
+	reason := "ok"
+	if f.Class != failure.None {
+		reason = f.Reason
+	}
+	m.tries.WithLabelValues(provider, model, reason).Inc()
+	m.latency.WithLabelValues(provider, model).Observe(latency.Seconds())
+	m.cost.WithLabelValues(provider, model).Add(float64(cost) / float64(money.Dollar))
+	for kind, n := range map[string]int64{"input": u.Input, "cached_input": u.CachedInput, "output": u.Output} {
+		m.tokens.WithLabelValues(provider, model, kind).Add(float64(n))
+	}
+}
+
+func (m *metrics) setDegraded(group string, degraded bool) {
+	value := 0.0
+	if degraded {
+		value = 1
+	}
+	m.degraded.WithLabelValues(group).Set(value)
+}

@@ -1,0 +1,131 @@
+package llmgateway
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	systemv1 "pawl.internal/gen/pawl/system/v1"
+	"pawl.internal/services/internal/money"
+	"pawl.internal/services/llmgateway/failure"
+	"pawl.internal/services/llmgateway/price"
+	"pawl.internal/services/llmgateway/provider"
+	"pawl.internal/services/llmgateway/store"
+)
+
+// outcome is how a Generate ended. It is one of three: an error (the question may be repeated as it is), a failure, or an
+// answer.
+type outcome struct {
+	err error
+	// unsettled is true when a request may have been recorded that was not sent.
+	unsettled bool
+
+	failed *failed
+	// reading is the answer; none if failed.
+	reading         provider.Reading
+	provider, model string
+
+	usage price.Usage
+	cost  money.Pico
+	spend store.Spend
+	// calls is how many requests were sent, and replayed whether the answer was there before.
+	calls    int
+	replayed bool
+}
+
+// failed says why there is no answer.
+type failed struct {
+	class   systemv1.Outcome_FailureClass
+	reason  string
+	message string
+	wait    time.Duration
+	park    bool
+	atFault bool
+}
+
+// failedWith turns a provider's failure into one of a step.
+func failedWith(f failure.Failure) *failed {
+	out := &failed{
+		class: systemv1.Outcome_FAILURE_CLASS_PERMANENT, reason: f.Reason, message: f.Message, wait: f.Wait, atFault: f.AnswerAtFault,
+	}
+	switch {
+	case f.Class == failure.Unsure:
+		out.class = systemv1.Outcome_FAILURE_CLASS_AMBIGUOUS
+	case f.Class.Passing(), f.AnswerAtFault && f.Class == failure.Transient:
+		out.class = systemv1.Outcome_FAILURE_CLASS_TRANSIENT
+	}
+	out.park = f.Class.Parks() && f.Wait > 0
+	return out
+}
+
+// failures that are the gateway's own.
+func failedBudget() *failed {
+	return &failed{
+		class: systemv1.Outcome_FAILURE_CLASS_BUDGET, reason: failure.ReasonBudget,
+		message: "the request's worst case does not fit into what is left of the run's budget",
+	}
+}
+
+func failedCancelled() *failed {
+	return &failed{
+		class: systemv1.Outcome_FAILURE_CLASS_PERMANENT, reason: failure.ReasonCancelled, message: "the run's calls were cancelled",
+	}
+}
+
+func failedDeadline() *failed {
+	return &failed{
+		class: systemv1.Outcome_FAILURE_CLASS_TRANSIENT, reason: failure.ReasonDeadline,
+		message: "the run's deadline passed before the request could be sent",
+	}
+}
+
+func failedUnavailable(message string) *failed {
+	return &failed{class: systemv1.Outcome_FAILURE_CLASS_PERMANENT, reason: failure.ReasonUnavailable, message: message}
+}
+
+func failedAmbiguous() *failed {
+	return &failed{
+		class: systemv1.Outcome_FAILURE_CLASS_AMBIGUOUS, reason: failure.ReasonAmbiguous,
+		message: "a request was sent, and it is unknown whether it was answered and charged",
+	}
+}
+
+// message is the last message of a stream. Only the caller that led the call is told of the requests that were sent: whoever
+// joined sent none.
+func (o outcome) message(a *ask, leads bool) *systemv1.GenerateResponse {
+	calls := int32(0)
+	if leads {
+		calls = int32(o.calls)
+	}
+	spend := &systemv1.Spend{SpentPicoUsd: int64(o.spend.Amount), Version: o.spend.Version}
+	if o.failed != nil {
+		f := &systemv1.CallFailure{
+			Class: o.failed.class, Reason: o.failed.reason, Message: o.failed.message, Park: o.failed.park,
+			AnswerAtFault: o.failed.atFault, InputTokens: o.usage.Input, OutputTokens: o.usage.Output,
+			CostPicoUsd: int64(o.cost), Calls: calls, RunSpend: spend, CallKey: a.key.Digest[:],
+		}
+		if o.failed.wait > 0 {
+			f.RetryAfter = durationpb.New(o.failed.wait)
+		}
+		return &systemv1.GenerateResponse{News: &systemv1.GenerateResponse_Failure{Failure: f}}
+	}
+	return &systemv1.GenerateResponse{News: &systemv1.GenerateResponse_Answer{Answer: &systemv1.Answer{
+		Text: o.reading.Text, FinishReason: o.reading.FinishReason, Provider: o.provider, Model: o.model,
+		InputTokens: o.usage.Input, CachedInputTokens: o.usage.CachedInput, OutputTokens: o.usage.Output,
+		CostPicoUsd: int64(o.cost), Calls: calls, Replayed: o.replayed || !leads, RunSpend: spend, CallKey: a.key.Digest[:],
+	}}}
+}
+
+// result is a word for metrics.
+func (o outcome) result() string {
+	switch {
+	case o.err != nil:
+		return "unavailable"
+	case o.failed != nil:
+		return "failed"
+	case o.replayed:
+		return "replayed"
+	default:
+		return "answered"
+	}
+}

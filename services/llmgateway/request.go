@@ -1,0 +1,239 @@
+package llmgateway
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"pawl.internal/services/internal/fault"
+	"pawl.internal/services/internal/money"
+	"pawl.internal/services/llmgateway/catalog"
+	"pawl.internal/services/llmgateway/failure"
+	"pawl.internal/services/llmgateway/price"
+	"pawl.internal/services/llmgateway/provider"
+	"pawl.internal/services/llmgateway/provider/openai"
+	"pawl.internal/services/llmgateway/store"
+)
+
+// request is one request to one target.
+type request struct {
+	*attempt
+	target catalog.Target
+	price  price.Row
+	tryNo  int32
+}
+
+// do waits for a permit, records the request, sends it and stores what came of it, in this order. It is undecided when the
+// call was taken by somebody else. The failure is none when the outcome is final in any case.
+func (r *request) do() (o outcome, decided bool, f failure.Failure) {
+	var priced bool
+	if r.price, priced = r.service.models.prices.At(r.target.Provider.Name, r.target.Model, r.service.clock.Now()); !priced {
+		return outcome{failed: failedUnavailable("no price of " + r.target.Name() + " holds now")}, true, f
+	}
+	asked := r.service.clock.Now()
+	class, lane := r.flight.ask.class()
+	ctx := r.waitingFor()
+	permit, err := r.service.permits.Acquire(ctx, r.target.Provider.Group, class, r.flight.markWaiting)
+	if err != nil {
+		return r.interruptedWith(ctx, err), true, f
+	}
+	defer permit.Release()
+	wait := r.service.clock.Now().Sub(asked)
+	r.service.metrics.waits.WithLabelValues(r.target.Provider.Group, lane).Observe(wait.Seconds())
+	r.start(wait)
+	// From here on the gateway waits for the end also when it stops: a row without an answer would be ambiguous.
+	r.flight.markSent(true)
+	defer r.flight.markSent(false)
+	if o, verdict := r.record(wait); verdict != store.Admitted {
+		undecided := verdict == store.Taken || verdict == store.Unclear
+		return o, !undecided, f
+	}
+	if o, ok := r.mayStillSend(); !ok {
+		return o, true, f
+	}
+	x, latency := r.send()
+	permit.Release()
+	o, f = r.settle(x, latency)
+	return o, true, f
+}
+
+// record takes the key, reserves the worst case, and writes the request down, durably.
+func (r *request) record(wait time.Duration) (outcome, store.Verdict) {
+	a := r.flight.ask
+	worst, err := r.price.Most(a.mostInput(), r.maxOutput())
+	if err != nil {
+		return outcome{failed: failedBudget()}, store.OverBudget
+	}
+	b := &store.Begin{
+		Key: a.key, Question: a.question(), AmbiguousOK: a.req.GetAmbiguousOk(), Budget: a.budget(), Epoch: a.req.GetSpendEpoch(),
+		Sending: store.Sending{
+			Provider: r.target.Provider.Name, Model: r.target.Model, Format: openai.Format, KeyID: r.target.Provider.KeyID,
+			MaxOutputTokens: r.maxOutput(), PriceID: r.price.ID, WorstCase: worst, Holder: r.service.lease.holder, PermitWait: wait,
+		},
+	}
+	if err := r.service.store.Submit(context.WithoutCancel(r.flight.ctx), b); err != nil {
+		return outcome{err: err, unsettled: true}, 0
+	}
+	r.tryNo = b.TryNo
+	o := outcome{cost: r.last.cost, spend: r.last.spend, calls: r.calls}
+	switch b.Verdict {
+	case store.OverBudget:
+		o.failed = failedBudget()
+	case store.Closed:
+		o.failed = failedCancelled()
+	case store.Admitted, store.Taken, store.Unclear:
+	}
+	return o, b.Verdict
+}
+
+// mayStillSend checks, after the record is on disk and before the first byte, that this gateway's lease is good and that
+// nobody has ended the call. If not, nothing is sent, and that is noted.
+func (r *request) mayStillSend() (outcome, bool) {
+	ended := context.Cause(r.flight.ctx)
+	if ended == nil && r.service.lease.fresh() {
+		return outcome{}, true
+	}
+	c := &store.Settle{Key: r.flight.ask.key, TryNo: r.tryNo, Outcome: store.Outcome{State: store.TryNotSent}}
+	stored := r.service.persist(c)
+	o := outcome{err: fault.Unavailable(ended, "the gateway could not send in time; ask again")}
+	if stored && errors.Is(ended, errCancelled) {
+		o = outcome{failed: failedCancelled(), cost: c.Cost, spend: c.Spend, calls: r.calls}
+	}
+	return o, false
+}
+
+// send asks the provider.
+func (r *request) send() (provider.Exchange, time.Duration) {
+	a := r.flight.ask
+	began := r.service.clock.Now()
+	x := r.service.models.senders[r.target.Provider.Name].Send(r.call, provider.Request{
+		ID: a.name(), Model: r.target.Model, Messages: a.req.GetMessages(), Schema: a.req.GetOutputSchema(),
+		Params: a.req.GetParams(), MaxOutputTokens: r.maxOutput(),
+	})
+	return x, r.service.clock.Now().Sub(began)
+}
+
+// maxOutput bounds the answer's tokens; it is always sent.
+func (r *request) maxOutput() int64 {
+	if most := r.flight.ask.req.GetParams().GetMaxOutputTokens(); most > 0 {
+		return int64(most)
+	}
+	return r.target.MaxOutputTokens
+}
+
+// settle stores what came back, with its cost, before anybody is told of it.
+func (r *request) settle(x provider.Exchange, latency time.Duration) (outcome, failure.Failure) {
+	reading := r.read(x)
+	c := &store.Settle{Key: r.flight.ask.key, TryNo: r.tryNo, Outcome: r.outcome(x, reading)}
+	c.Outcome.Latency = latency
+	if wasSent(c.Outcome.State) {
+		r.calls++
+	}
+	stored := r.service.persist(c)
+	r.service.metrics.tried(r.target.Provider.Name, r.target.Model, reading.Failure, c.Outcome.Usage, c.Outcome.Cost, latency)
+	r.report(x, reading)
+	if !stored {
+		return outcome{err: fault.Unavailable(errStopping, "the gateway is stopping; ask another one")}, failure.Failure{}
+	}
+	o := outcome{
+		reading: reading, provider: r.target.Provider.Name, model: r.target.Model, usage: c.Outcome.Usage,
+		cost: c.Cost, spend: c.Spend, calls: r.calls,
+	}
+	switch reading.Failure.Class {
+	case failure.None:
+	case failure.Cancelled:
+		o.failed = failedCancelled()
+	default:
+		o.failed = failedWith(reading.Failure)
+	}
+	return o, reading.Failure
+}
+
+// read says what the exchange means. One that broke off means something only when its status says that it failed.
+func (r *request) read(x provider.Exchange) provider.Reading {
+	if x.Err != nil && x.Status < 400 {
+		if errors.Is(x.Err, errCancelled) {
+			return provider.Reading{Failure: failure.Failure{Class: failure.Cancelled, Reason: failure.ReasonCancelled}}
+		}
+		return provider.Reading{Failure: failure.Transport(x.Sent, x.TimedOut, x.Err.Error())}
+	}
+	return openai.Read(x, r.service.clock.Now())
+}
+
+// outcome is what is stored of the exchange.
+func (r *request) outcome(x provider.Exchange, reading provider.Reading) store.Outcome {
+	o := store.Outcome{
+		State: stateOf(x, reading.Failure), HTTPStatus: x.Status, Reason: reading.Failure.Reason, Message: reading.Failure.Message,
+		FinishReason: reading.FinishReason, RequestID: reading.RequestID, Body: x.Body, Usage: reading.Usage,
+	}
+	o.Cost, o.Basis = r.cost(x, reading, o.State)
+	if o.Basis == store.Estimated {
+		o.Usage = r.estimate(x, reading)
+	}
+	return o
+}
+
+func stateOf(x provider.Exchange, f failure.Failure) store.TryState {
+	switch {
+	case f.Class == failure.None || f.AnswerAtFault:
+		return store.TryAnswered
+	case f.Class == failure.Unsure:
+		return store.TryAmbiguous
+	case f.Class == failure.Cancelled && x.Sent:
+		return store.TryCancelled
+	case f.Class == failure.Cancelled:
+		return store.TryNotSent
+	default:
+		return store.TryFailed
+	}
+}
+
+// cost is what the request has cost: what follows from the provider's counts; nothing, if it refused or never had the whole
+// request; an estimate, if it answered and did not count; the worst case, if nobody knows.
+func (r *request) cost(x provider.Exchange, reading provider.Reading, state store.TryState) (money.Pico, store.Basis) {
+	usage, basis := reading.Usage, store.Counted
+	switch {
+	case state == store.TryAmbiguous || state == store.TryCancelled:
+		return 0, store.WorstCase
+	case reading.UsageKnown:
+	case state == store.TryAnswered || reading.FinishReason == failure.FinishUnreadable:
+		usage, basis = r.estimate(x, reading), store.Estimated
+	default:
+		return 0, store.Counted
+	}
+	cost, err := r.price.Cost(usage)
+	if err != nil {
+		return 0, store.WorstCase
+	}
+	return cost, basis
+}
+
+// estimate counts the tokens of an answer whose provider did not.
+func (r *request) estimate(x provider.Exchange, reading provider.Reading) price.Usage {
+	answer := len(reading.Text)
+	if answer == 0 {
+		answer = len(x.Body)
+	}
+	return price.Usage{Input: price.UsualTokens(r.flight.ask.bytes), Output: price.UsualTokens(answer)}
+}
+
+// report logs what somebody must act upon, or should know. What the provider wrote stays in the call log: it may repeat the
+// prompt.
+func (r *request) report(x provider.Exchange, reading provider.Reading) {
+	attrs := []any{
+		"provider", r.target.Provider.Name, "model", r.target.Model, "class", reading.Failure.Class.String(),
+		"reason", reading.Failure.Reason, "status", x.Status, "run_id", r.flight.ask.key.RunID,
+	}
+	switch reading.Failure.Class {
+	case failure.Auth:
+		r.service.log.Error("provider refuses our key or address", attrs...)
+	case failure.Quota, failure.Model, failure.Region, failure.Unsure:
+		r.service.log.Warn("request failed", attrs...)
+	case failure.None:
+		if !reading.UsageKnown {
+			r.service.log.Warn("provider did not count the tokens; they are estimated", attrs...)
+		}
+	default:
+		r.service.log.Debug("request failed", attrs...)
+	}
+}

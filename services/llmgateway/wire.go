@@ -1,0 +1,153 @@
+package llmgateway
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	systemv1 "pawl.internal/gen/pawl/system/v1"
+	"pawl.internal/services/internal/boot"
+	"pawl.internal/services/internal/pg"
+	"pawl.internal/services/internal/redisconn"
+	"pawl.internal/services/llmgateway/catalog"
+	"pawl.internal/services/llmgateway/permit"
+	"pawl.internal/services/llmgateway/store"
+)
+
+// Name is what other services dial.
+const Name = "llm-gateway"
+
+// closeTime bounds the closing of connections.
+const closeTime = 5 * time.Second
+
+// Schema is the gateway's part of the database, for `pawl migrate`.
+func Schema() pg.Schema { return store.Schema() }
+
+// Build opens what the gateway needs.
+func Build(ctx context.Context, p *boot.Process, cfg Config) (*Service, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Service{clock: p.Clock, log: p.Log, metrics: newMetrics(p.Metrics), flights: newFlights()}
+	s.ended, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+	for _, part := range []func(context.Context, *boot.Process, Config) error{
+		s.openStore, s.openModels, s.openPermits, s.openOrchestrator,
+	} {
+		if err := part(ctx, p, cfg); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (s *Service) openStore(ctx context.Context, p *boot.Process, cfg Config) error {
+	cfg.Database.Settings = store.Settings()
+	pool, err := openPool(ctx, p, cfg.Database, Name)
+	if err != nil {
+		return err
+	}
+	small := cfg.Database
+	small.MaxConns = cfg.ControlConns
+	control, err := openPool(ctx, p, small, Name+"-control")
+	if err != nil {
+		return err
+	}
+	if err := pg.CheckVersion(ctx, pool, store.Schema()); err != nil {
+		return err
+	}
+	s.ping = control.Ping
+	p.Check("postgres", s.ping)
+	s.store = store.New(pool, control, cfg.CommitLanes)
+	return s.takeLease(ctx, p, cfg)
+}
+
+// takeLease makes this gateway one of the replicas, until the process has stopped.
+func (s *Service) takeLease(ctx context.Context, p *boot.Process, cfg Config) error {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown host"
+	}
+	s.lease = &lease{
+		store: s.store, clock: p.Clock, log: p.Log, holder: p.IDs.V4(), length: cfg.Lease,
+		description: fmt.Sprintf("%s, process %d", host, os.Getpid()),
+	}
+	if err := s.lease.renew(ctx); err != nil {
+		return err
+	}
+	p.OnStop("llm-gateway lease", closeTime, func(ctx context.Context) error {
+		if len(s.flights.runs()) > 0 {
+			return nil // others judge what is left when the lease has run out
+		}
+		return s.store.EndLease(ctx, s.lease.holder)
+	})
+	return nil
+}
+
+func openPool(ctx context.Context, p *boot.Process, cfg pg.Config, name string) (*pgxpool.Pool, error) {
+	pool, err := pg.Open(ctx, cfg, name)
+	if err != nil {
+		return nil, err
+	}
+	p.OnStop(name+" pool", closeTime, func(context.Context) error {
+		pool.Close()
+		return nil
+	})
+	return pool, nil
+}
+
+func (s *Service) openModels(ctx context.Context, p *boot.Process, cfg Config) error {
+	known, err := cfg.catalog(p.Clock.Now())
+	if err != nil {
+		return fmt.Errorf("models: %w", err)
+	}
+	for _, warning := range known.Warnings {
+		p.Log.Warn("models file", "warning", warning)
+	}
+	prices, err := s.store.PutPrices(ctx, known.Prices)
+	if err != nil {
+		return err
+	}
+	if s.models, err = newModels(known, prices, p.Clock); err != nil {
+		return err
+	}
+	p.OnStop("llm-gateway providers", closeTime, func(context.Context) error {
+		s.models.close()
+		return nil
+	})
+	for _, provider := range known.Providers {
+		if provider.Kind == catalog.Simulated {
+			p.Log.Info("the simulated provider serves: answers are not a model's", "provider", provider.Name)
+		}
+	}
+	return nil
+}
+
+func (s *Service) openPermits(ctx context.Context, p *boot.Process, cfg Config) error {
+	client, err := redisconn.Open(ctx, cfg.Redis)
+	if err != nil {
+		return err
+	}
+	p.OnStop("llm-gateway redis", closeTime, func(context.Context) error { return client.Close() })
+	p.Check("redis", func(ctx context.Context) error { return client.Ping(ctx).Err() })
+	limits := map[string]int{}
+	for name, group := range s.models.catalog.Groups {
+		limits[name] = group.Concurrency
+	}
+	s.permits = permit.New(permit.Deps{
+		Redis: client, Prefix: cfg.Redis.Prefix, Replica: s.lease.holder.String(), Clock: p.Clock, Log: p.Log,
+		Replicas: s.lease.replicas, Degraded: s.metrics.setDegraded,
+	}, permit.Config{TTL: cfg.PermitTTL, Limits: limits})
+	return nil
+}
+
+func (s *Service) openOrchestrator(_ context.Context, p *boot.Process, _ Config) error {
+	connection, err := p.Dial("orchestrator")
+	if err != nil {
+		return err
+	}
+	s.orchestrator = systemv1.NewOrchestratorServiceClient(connection)
+	return nil
+}
