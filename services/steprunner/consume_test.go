@@ -32,6 +32,7 @@ const ask = `
 func away() error { return fault.Unavailable(nil, "away") }
 
 func TestEntryIsDeletedOnlyWhenTheOutcomeIsStored(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	asked, store := make(chan struct{}), make(chan struct{})
 	w.orchestrator.set(func(o *orchestrator) {
@@ -51,6 +52,7 @@ func TestEntryIsDeletedOnlyWhenTheOutcomeIsStored(t *testing.T) {
 }
 
 func TestStepThatIsAnnouncedTwiceIsExecutedOnce(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	finish := make(chan struct{})
 	w.gateway.set(func(_ context.Context, _ *systemv1.GenerateRequest, say func(*systemv1.GenerateResponse)) error {
@@ -77,6 +79,7 @@ func TestStepThatIsAnnouncedTwiceIsExecutedOnce(t *testing.T) {
 }
 
 func TestLostAnswerToAClaimIsAskedForUnderTheSameFence(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	lost := 0
 	w.orchestrator.set(func(o *orchestrator) {
@@ -98,6 +101,7 @@ func TestLostAnswerToAClaimIsAskedForUnderTheSameFence(t *testing.T) {
 }
 
 func TestOutcomeIsRepeatedAsItIsUntilItIsStored(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	lost := 0
 	w.orchestrator.set(func(o *orchestrator) {
@@ -120,6 +124,7 @@ func TestOutcomeIsRepeatedAsItIsUntilItIsStored(t *testing.T) {
 }
 
 func TestSlotsAreNeverExceededAndNothingIsHoarded(t *testing.T) {
+	t.Parallel()
 	const slots, steps = 3, 20
 	w := start(t, with(func(c *steprunner.Config) { c.BatchSlots = slots }))
 	next := make(chan struct{})
@@ -153,6 +158,7 @@ func TestSlotsAreNeverExceededAndNothingIsHoarded(t *testing.T) {
 }
 
 func TestBatchDoesNotTakeInteractiveSlots(t *testing.T) {
+	t.Parallel()
 	w := start(t, with(func(c *steprunner.Config) { c.BatchSlots, c.InteractiveSlots = 2, 1 }))
 	w.gateway.set(silent)
 	asking, computing := w.pipeline(ask), w.pipeline(double)
@@ -172,6 +178,7 @@ func TestBatchDoesNotTakeInteractiveSlots(t *testing.T) {
 }
 
 func TestStepsThatAreNotOursAreDropped(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	digest := w.pipeline(double)
 	held := w.add(given{digest: digest, shard: -1, input: `{"n":1}`})
@@ -183,6 +190,7 @@ func TestStepsThatAreNotOursAreDropped(t *testing.T) {
 }
 
 func TestEntriesThatNameNoStepAreDropped(t *testing.T) {
+	t.Parallel()
 	w := start(t, with(func(c *steprunner.Config) { c.InteractiveSlots = 1 }))
 	good := w.add(given{digest: w.pipeline(double), shard: -1, input: `{"n":1}`})
 	entries := []stream.Fields{{"run": "x"}}
@@ -197,6 +205,7 @@ func TestEntriesThatNameNoStepAreDropped(t *testing.T) {
 }
 
 func TestClaimsThatTheOrchestratorRefusesAreDropped(t *testing.T) {
+	t.Parallel()
 	w := start(t, with(func(c *steprunner.Config) { c.InteractiveSlots = 2 }))
 	digest := w.pipeline(double)
 	good := w.add(given{digest: digest, shard: -1, input: `{"n":1}`})
@@ -217,6 +226,7 @@ func TestClaimsThatTheOrchestratorRefusesAreDropped(t *testing.T) {
 }
 
 func TestAssignmentThatDidNotFitIsAskedForAgain(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	again := &systemv1.ClaimResult{Status: systemv1.ClaimStatus_CLAIM_STATUS_AGAIN}
 	w.orchestrator.set(func(o *orchestrator) { o.answer = []*systemv1.ClaimResult{again, again} })
@@ -228,6 +238,7 @@ func TestAssignmentThatDidNotFitIsAskedForAgain(t *testing.T) {
 }
 
 func TestClaimsAndOutcomesTravelInGroups(t *testing.T) {
+	t.Parallel()
 	const steps = 200
 	w := start(t, with(func(c *steprunner.Config) { c.BatchSlots = steps }))
 	first, release := make(chan struct{}, 1), make(chan struct{})

@@ -39,8 +39,11 @@ type orchestrator struct {
 	onClaim    func(*systemv1.ClaimStepsRequest) error    // guarded by mu; called after the claims took effect
 	onComplete func(*systemv1.CompleteStepsRequest) error // guarded by mu; called before the outcomes take effect
 	onBeat     func() error                               // guarded by mu
-	onFetch    func() error                               // guarded by mu
-	judge      func(*systemv1.Outcome) *systemv1.CompleteResult
+	onRelease  func() error                               // guarded by mu
+	// beatAfterLeave says that a heartbeat came after the runner had left; guarded by mu.
+	beatAfterLeave bool
+	onFetch        func() error // guarded by mu
+	judge          func(*systemv1.Outcome) *systemv1.CompleteResult
 }
 
 func newOrchestrator() *orchestrator {
@@ -153,6 +156,7 @@ func (o *orchestrator) Heartbeat(_ context.Context, req *systemv1.HeartbeatReque
 	response := &systemv1.HeartbeatResponse{}
 	o.set(func(o *orchestrator) {
 		o.heartbeats = append(o.heartbeats, proto.CloneOf(req))
+		o.beatAfterLeave = o.beatAfterLeave || len(o.releases) > 0 && o.releases[len(o.releases)-1].GetLeaving()
 		response.Lease, response.Stops = durationpb.New(o.lease), o.stops
 		o.stops = nil
 	})
@@ -160,6 +164,11 @@ func (o *orchestrator) Heartbeat(_ context.Context, req *systemv1.HeartbeatReque
 }
 
 func (o *orchestrator) ReleaseSteps(_ context.Context, req *systemv1.ReleaseStepsRequest) (*systemv1.ReleaseStepsResponse, error) {
+	if hook := see(o, func(o *orchestrator) func() error { return o.onRelease }); hook != nil {
+		if err := hook(); err != nil {
+			return nil, err
+		}
+	}
 	o.set(func(o *orchestrator) {
 		o.releases = append(o.releases, proto.CloneOf(req))
 		for _, hold := range req.GetHolds() {

@@ -15,6 +15,15 @@ func newSignal() *signal { return &signal{happened: make(chan struct{})} }
 
 func (s *signal) send() { s.once.Do(func() { close(s.happened) }) }
 
+func (s *signal) sent() bool {
+	select {
+	case <-s.happened:
+		return true
+	default:
+		return false
+	}
+}
+
 // end returns a context that ends when the signal is sent, with the cause, or with ctx.
 func (s *signal) end(ctx context.Context, cause error) context.Context {
 	ctx, cancel := context.WithCancelCause(ctx)

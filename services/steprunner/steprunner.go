@@ -68,6 +68,9 @@ func (s *Service) Run(ctx context.Context) error {
 
 // Ready says why the runner receives no steps; nil if it does.
 func (s *Service) Ready(context.Context) error {
+	if s.draining.sent() {
+		return errLeaving
+	}
 	if !s.lease.valid() {
 		return errors.New("the orchestrator has not confirmed the lease")
 	}
