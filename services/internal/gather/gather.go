@@ -41,7 +41,7 @@ type Config[E any] struct {
 	// Drain bounds, after Run's context has ended, the commits of what is still queued; 0 means DefaultDrain.
 	Drain time.Duration
 	// Lane hashes an event: events of equal hash never commit concurrently, and those of equal kind too commit in the order
-	// of submission. It may be nil when Lanes is 1.
+	// in which they were queued. It may be nil when Lanes is 1.
 	Lane func(E) uint64
 	// Kind sorts events: a group holds one kind only, such as durable or asynchronous. Nil: all are of kind 0.
 	Kind func(E) int

@@ -123,7 +123,7 @@ func TestGroupsAreBoundedByEventsBytesAndKind(t *testing.T) {
 		answers := b.submit(t,
 			&event{name: "first"},
 			&event{name: "a"}, &event{name: "b"}, &event{name: "x", kind: asynchronous}, &event{name: "c"}, &event{name: "d"},
-			&event{name: "y", kind: asynchronous}, &event{name: "huge", size: 1000}, &event{name: "e", size: 60},
+			&event{name: "y", kind: asynchronous}, &event{name: "huge", size: 200}, &event{name: "e", size: 60},
 			&event{name: "f", size: 60},
 		)
 		for _, answer := range answers {

@@ -50,7 +50,9 @@ func run(cmd *exec.Cmd, as *identity, log string) (*child, error) {
 	defer func() { _ = output.Close() }() // the child has its own
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as}
-	process, err := subprocess.Start(cmd, syscall.SIGINT) // by which both servers end in order
+	// When we are killed, SIGINT comes once for each of our threads. PostgreSQL ends in order all the same; Redis takes the
+	// second for impatience and may lose its last second, on which nothing depends.
+	process, err := subprocess.Start(cmd, syscall.SIGINT)
 	if err != nil {
 		return nil, err
 	}
