@@ -85,8 +85,11 @@ func compare(w io.Writer, file string, run *pawlv1.Run) (right, all int, err err
 		}
 		fmt.Fprintf(table, "  %s\t%s\t%s\n", name, show(result.Fields[name]), note)
 	}
-	fmt.Fprintf(table, "  summary\t%s\t\n", result.Summary)
-	return right, all, table.Flush()
+	if err := table.Flush(); err != nil {
+		return 0, 0, err
+	}
+	_, err = fmt.Fprintf(w, "  %s\n", result.Summary)
+	return right, all, err
 }
 
 // truthOf reads the true answers beside a contract.
