@@ -16,7 +16,7 @@ import (
 // refOf takes a step's name from the wire; protovalidate has checked it.
 func refOf(r *systemv1.StepRef) store.Ref {
 	return store.Ref{
-		RunID: idOf(r.GetRunId()), Step: r.GetStep(), Shard: int(r.GetShard()), Generation: int(r.GetGeneration()),
+		RunID: idOf(r.GetRunId()), Step: plain(r.GetStep()), Shard: int(r.GetShard()), Generation: int(r.GetGeneration()),
 	}
 }
 

@@ -98,3 +98,21 @@ func (b *bench) work(t testing.TB, worker machine.ID, entries []store.Entry) {
 		require.NoError(t, err)
 	}
 }
+
+// BenchmarkAlone measures how long a single step takes when nothing else happens: its claim, which does not wait for the
+// disk, and its outcome, which does.
+func BenchmarkAlone(b *testing.B) {
+	s := setup(b)
+	s.chain("chain", 1)
+	var claims, outcomes time.Duration
+	for b.Loop() {
+		ref := s.next(s.create("chain"))
+		began := time.Now()
+		h := s.grant(ref)
+		claimed := time.Now()
+		s.submit(s.succeed(h, `{"n":1}`))
+		claims, outcomes = claims+claimed.Sub(began), outcomes+time.Since(claimed)
+	}
+	b.ReportMetric(float64(claims.Microseconds())/float64(b.N), "µs/claim")
+	b.ReportMetric(float64(outcomes.Microseconds())/float64(b.N), "µs/outcome")
+}

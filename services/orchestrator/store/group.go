@@ -40,8 +40,8 @@ type group struct {
 	ready []readyStep
 	// admitted are those that the window has room for, and that therefore were QUEUED at once.
 	admitted map[machine.Class]int
-	// conflict says that the group must be split.
-	conflict bool
+	// conflict says that the group must be split; single that it cannot be.
+	conflict, single bool
 	// durable says that the commit must be on disk before anybody is answered.
 	durable bool
 	// actions are the decisions of people that were carried out.
@@ -89,11 +89,12 @@ func (s *Store) newGroup(tx pgx.Tx, durable bool) *group {
 // abandon gives back what a transaction took outside the database that was not committed.
 func (g *group) abandon() {
 	for class, n := range g.admitted {
-		g.store.window.Return(class, n)
+		g.store.window.Unused(class, n)
 	}
 }
 
 func (g *group) carryOut(ctx context.Context, events []*Event) error {
+	g.single = len(events) == 1
 	for _, e := range events {
 		e.reset()
 	}
@@ -139,7 +140,7 @@ func (g *group) apply(e *Event) {
 		e.Answer = machine.Gone
 		return
 	case err != nil:
-		e.refused = err
+		g.refuse(e, err)
 		return
 	}
 	e.Answer = outcome.Answer
@@ -154,6 +155,15 @@ func (g *group) apply(e *Event) {
 	if inFlight(g.before) && !inFlight(r.row(ref.Key)) {
 		g.freed[g.before.Class]++
 	}
+}
+
+// refuse notes why an event has no effect. When rows are missing that an event before it in the group has made necessary,
+// the group is split: alone, the event asks for them.
+func (g *group) refuse(e *Event, err error) {
+	if _, missing := errors.AsType[*machine.MissingError](err); missing && !g.single {
+		g.conflict = true
+	}
+	e.refused = err
 }
 
 // inFlight reports whether the row counts against the window of its class.
@@ -237,7 +247,7 @@ func (g *group) dispatch() error {
 		}
 	}
 	for class, n := range room {
-		g.store.window.Return(class, n)
+		g.store.window.Unused(class, n)
 		g.admitted[class] -= n
 	}
 	return nil

@@ -94,6 +94,7 @@ func (w *writes) update(r *run, l *machine.Live) {
 	p.RunIds, p.Steps, p.Shards = append(p.RunIds, r.id), append(p.Steps, r.name(l.Step)), append(p.Shards, int32(l.Shard))
 	p.Generations = append(p.Generations, int32(l.Generation))
 	p.Classes, p.Statuses = append(p.Classes, string(l.Class)), append(p.Statuses, string(l.Status))
+	p.Begun = append(p.Begun, !r.head.StartedAt.IsZero())
 	p.Attempts, p.Failures, p.Losses = append(p.Attempts, int32(l.Attempt)), append(p.Failures, int32(l.Failures)), append(p.Losses, int32(l.Losses))
 	p.Calls, p.AskBases = append(p.Calls, int32(l.Calls)), append(p.AskBases, int32(l.AskBase))
 	p.AmbiguousOks, p.Unsure = append(p.AmbiguousOks, int32(l.AmbiguousOK)), append(p.Unsure, l.Unsure)

@@ -50,14 +50,21 @@ func (w *Window) Admit(class machine.Class, n int) int {
 	return int(admitted)
 }
 
-// Return gives back room for n steps, and wakes the dispatcher when some wait for it.
+// Return gives back the room of n steps that have left the stream, and wakes the dispatcher when some wait for it.
 func (w *Window) Return(class machine.Class, n int) {
+	if n > 0 {
+		w.lane(class).left.Add(int64(n))
+		w.Unused(class, n)
+	}
+}
+
+// Unused gives back room that was admitted and not used.
+func (w *Window) Unused(class machine.Class, n int) {
 	if n <= 0 {
 		return
 	}
 	l := w.lane(class)
 	l.room.Add(int64(n))
-	l.left.Add(int64(n))
 	if l.waiting.Load() {
 		w.signal()
 	}

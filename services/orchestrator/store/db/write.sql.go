@@ -720,18 +720,18 @@ SET generation = u.generation, class = u.class, status = u.status, attempt = u.a
     claim_no = u.claim_no, fence = NULLIF(u.fence, '00000000-0000-0000-0000-000000000000'),
     last_fence = NULLIF(u.last_fence, '00000000-0000-0000-0000-000000000000'),
     worker = NULLIF(u.worker, '00000000-0000-0000-0000-000000000000'), reason = u.reason, error = u.error,
-    due_at = NULLIF(u.due_at, '0001-01-01Z'), ready_at = NULLIF(u.ready_at, '0001-01-01Z'),
+    begun = u.begun, due_at = NULLIF(u.due_at, '0001-01-01Z'), ready_at = NULLIF(u.ready_at, '0001-01-01Z'),
     queued_at = NULLIF(u.queued_at, '0001-01-01Z'), claimed_at = NULLIF(u.claimed_at, '0001-01-01Z')
 FROM (SELECT unnest($1::uuid[]) AS run_id, unnest($2::text[]) AS step, unnest($3::integer[]) AS shard,
              unnest($4::integer[]) AS generation, unnest($5::text[]) AS class,
-             unnest($6::text[]) AS status, unnest($7::integer[]) AS attempt,
-             unnest($8::integer[]) AS failures, unnest($9::integer[]) AS losses, unnest($10::integer[]) AS calls,
-             unnest($11::integer[]) AS ask_base, unnest($12::integer[]) AS ambiguous_ok,
-             unnest($13::boolean[]) AS unsure, unnest($14::integer[]) AS claim_no,
-             unnest($15::uuid[]) AS fence, unnest($16::uuid[]) AS last_fence, unnest($17::uuid[]) AS worker,
-             unnest($18::text[]) AS reason, unnest($19::text[]) AS error, unnest($20::timestamptz[]) AS due_at,
-             unnest($21::timestamptz[]) AS ready_at, unnest($22::timestamptz[]) AS queued_at,
-             unnest($23::timestamptz[]) AS claimed_at) u
+             unnest($6::text[]) AS status, unnest($7::boolean[]) AS begun, unnest($8::integer[]) AS attempt,
+             unnest($9::integer[]) AS failures, unnest($10::integer[]) AS losses, unnest($11::integer[]) AS calls,
+             unnest($12::integer[]) AS ask_base, unnest($13::integer[]) AS ambiguous_ok,
+             unnest($14::boolean[]) AS unsure, unnest($15::integer[]) AS claim_no,
+             unnest($16::uuid[]) AS fence, unnest($17::uuid[]) AS last_fence, unnest($18::uuid[]) AS worker,
+             unnest($19::text[]) AS reason, unnest($20::text[]) AS error, unnest($21::timestamptz[]) AS due_at,
+             unnest($22::timestamptz[]) AS ready_at, unnest($23::timestamptz[]) AS queued_at,
+             unnest($24::timestamptz[]) AS claimed_at) u
 WHERE l.run_id = u.run_id AND l.step = u.step AND l.shard = u.shard
 `
 
@@ -742,6 +742,7 @@ type UpdateLiveParams struct {
 	Generations  []int32
 	Classes      []string
 	Statuses     []string
+	Begun        []bool
 	Attempts     []int32
 	Failures     []int32
 	Losses       []int32
@@ -769,6 +770,7 @@ func (q *Queries) UpdateLive(ctx context.Context, arg UpdateLiveParams) error {
 		arg.Generations,
 		arg.Classes,
 		arg.Statuses,
+		arg.Begun,
 		arg.Attempts,
 		arg.Failures,
 		arg.Losses,

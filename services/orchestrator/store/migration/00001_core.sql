@@ -139,7 +139,7 @@ CREATE TABLE core.step_live (
     -- What follows is written by the store's group commit alone.
     class        text        NOT NULL CHECK (class IN ('interactive', 'batch')),
     priority     integer     NOT NULL DEFAULT 0,
-    -- Whether the run had begun when the row was made: begun runs go first.
+    -- Whether the run has begun: begun runs go first.
     begun        boolean     NOT NULL DEFAULT false,
     status       text        NOT NULL CHECK (status IN
         ('pending', 'ready', 'queued', 'running', 'backoff', 'expanded', 'waiting', 'needs_review')),

@@ -90,11 +90,11 @@ SET generation = u.generation, class = u.class, status = u.status, attempt = u.a
     claim_no = u.claim_no, fence = NULLIF(u.fence, '00000000-0000-0000-0000-000000000000'),
     last_fence = NULLIF(u.last_fence, '00000000-0000-0000-0000-000000000000'),
     worker = NULLIF(u.worker, '00000000-0000-0000-0000-000000000000'), reason = u.reason, error = u.error,
-    due_at = NULLIF(u.due_at, '0001-01-01Z'), ready_at = NULLIF(u.ready_at, '0001-01-01Z'),
+    begun = u.begun, due_at = NULLIF(u.due_at, '0001-01-01Z'), ready_at = NULLIF(u.ready_at, '0001-01-01Z'),
     queued_at = NULLIF(u.queued_at, '0001-01-01Z'), claimed_at = NULLIF(u.claimed_at, '0001-01-01Z')
 FROM (SELECT unnest(@run_ids::uuid[]) AS run_id, unnest(@steps::text[]) AS step, unnest(@shards::integer[]) AS shard,
              unnest(@generations::integer[]) AS generation, unnest(@classes::text[]) AS class,
-             unnest(@statuses::text[]) AS status, unnest(@attempts::integer[]) AS attempt,
+             unnest(@statuses::text[]) AS status, unnest(@begun::boolean[]) AS begun, unnest(@attempts::integer[]) AS attempt,
              unnest(@failures::integer[]) AS failures, unnest(@losses::integer[]) AS losses, unnest(@calls::integer[]) AS calls,
              unnest(@ask_bases::integer[]) AS ask_base, unnest(@ambiguous_oks::integer[]) AS ambiguous_ok,
              unnest(@unsure::boolean[]) AS unsure, unnest(@claim_nos::integer[]) AS claim_no,
