@@ -2,6 +2,7 @@ package steprunner
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -13,6 +14,8 @@ import (
 const (
 	// readBlock bounds one blocking read, and with it how long a shutdown waits for an idle lane.
 	readBlock = time.Second
+	// searchEvery is the time between two looks for entries whose delivery was lost.
+	searchEvery = time.Second
 	// ackTimeout bounds one acknowledgement.
 	ackTimeout = 2 * time.Second
 )
@@ -24,57 +27,58 @@ type inbox struct {
 	consumer string
 	clock    clock.Clock
 	wake     chan struct{} // holds a token when there may be something to delete
+	searched time.Time     // when search was last called; only read uses it
 
 	mu   sync.Mutex
 	open map[string]struct{} // guarded by mu; entries delivered and not deleted
 	done []string            // guarded by mu; of these, the entries to delete
-	lost bool                // guarded by mu; a read failed, so entries may have been delivered whose answer did not come
 }
 
 func newInbox(s *stream.Stream, consumer string, c clock.Clock) *inbox {
-	return &inbox{stream: s, consumer: consumer, clock: c, wake: make(chan struct{}, 1), open: map[string]struct{}{}}
+	return &inbox{
+		stream: s, consumer: consumer, clock: c, searched: c.Now(), wake: make(chan struct{}, 1), open: map[string]struct{}{},
+	}
 }
 
-// read returns at most n new entries; none when none came within readBlock.
+// read returns at most n entries that are new to this runner; none when none came within readBlock.
 func (b *inbox) read(ctx context.Context, n int) ([]stream.Message, error) {
-	messages, err := b.recover(ctx, n)
+	messages, err := b.search(ctx, n)
 	if err == nil && len(messages) == 0 {
 		messages, err = b.stream.Read(ctx, b.consumer, n, readBlock)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	if err != nil {
-		b.lost = true
 		return nil, err
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	for _, m := range messages {
 		b.open[m.ID] = struct{}{}
 	}
 	return messages, nil
 }
 
-// recover returns entries that were delivered to this runner without its knowledge: when a connection breaks, Redis may
-// have handed out entries whose answer is lost, and nobody else would look for them while this runner lives.
-func (b *inbox) recover(ctx context.Context, n int) ([]stream.Message, error) {
-	b.mu.Lock()
-	lost, count := b.lost, n+len(b.open)
-	b.mu.Unlock()
-	if !lost {
+// search returns entries that were delivered to this runner without its knowledge, once in a while. When a connection
+// breaks, Redis may have handed out entries whose answer is lost (the client repeats a read by itself), and nobody else
+// looks for them while this runner lives.
+func (b *inbox) search(ctx context.Context, n int) ([]stream.Message, error) {
+	now := b.clock.Now()
+	if now.Sub(b.searched) < searchEvery {
 		return nil, nil
 	}
-	pending, err := b.stream.Pending(ctx, b.consumer, count)
+	b.searched = now
+	b.mu.Lock()
+	known := maps.Clone(b.open)
+	b.mu.Unlock()
+	pending, err := b.stream.Pending(ctx, b.consumer, n+len(known))
 	if err != nil {
 		return nil, err
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	var unknown []stream.Message
 	for _, m := range pending {
-		if _, known := b.open[m.ID]; !known && len(unknown) < n {
+		if _, ok := known[m.ID]; !ok && len(unknown) < n {
 			unknown = append(unknown, m)
 		}
 	}
-	b.lost = len(unknown) > 0
 	return unknown, nil
 }
 

@@ -94,6 +94,10 @@ func (l *lane) ready() error {
 func (l *lane) begin(ctx, reading context.Context, entries []stream.Message) {
 	claims := make([]*claim, 0, len(entries))
 	for _, entry := range entries {
+		if entry.Fields == nil { // deleted by another: there is nothing left but to acknowledge it
+			l.end(entry.ID)
+			continue
+		}
 		ref, err := parseEntry(entry.Fields)
 		if err != nil {
 			l.log.ErrorContext(ctx, "entry dropped", "entry", entry.ID, "error", err)
