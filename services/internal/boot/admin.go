@@ -58,7 +58,7 @@ func describe(err error) string {
 	switch {
 	case err == nil:
 		return "ok"
-	case errors.Is(err, errStopping):
+	case errors.Is(err, errStarting), errors.Is(err, errStopping):
 		return err.Error()
 	default:
 		return fault.Of(err).Message

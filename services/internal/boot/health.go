@@ -17,14 +17,18 @@ const (
 	probeTime = 2 * time.Second
 )
 
-var errStopping = errors.New("stopping")
+var (
+	errStarting = errors.New("starting")
+	errStopping = errors.New("stopping")
+)
 
 // health knows whether the process's services can serve and whether its dependencies are there.
 type health struct {
-	mu     sync.Mutex
-	units  []*unit // guarded by mu
-	checks []check // guarded by mu
-	ended  bool    // guarded by mu; the process is stopping
+	mu      sync.Mutex
+	units   []*unit // guarded by mu
+	checks  []check // guarded by mu
+	started bool    // guarded by mu; all services are being served
+	ended   bool    // guarded by mu; the process is stopping
 }
 
 type check struct {
@@ -42,6 +46,13 @@ func (h *health) addCheck(name string, ask func(context.Context) error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.checks = append(h.checks, check{name: name, ask: ask})
+}
+
+// serving says that there are no further services to come; before that the process is not ready.
+func (h *health) serving() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.started = true
 }
 
 // stopping makes the process not ready, for good.
@@ -92,9 +103,12 @@ func (h *health) publish(u *unit, ready bool) {
 // readiness asks every service whether it can serve.
 func (h *health) readiness(ctx context.Context) map[string]error {
 	h.mu.Lock()
-	units, ended := h.units, h.ended
+	units, started, ended := h.units, h.started, h.ended
 	h.mu.Unlock()
 	results := map[string]error{}
+	if !started && !ended {
+		results["process"] = errStarting
+	}
 	for _, u := range units {
 		if ended {
 			results[u.name] = errStopping

@@ -116,6 +116,7 @@ func (p *Process) start(ctx context.Context, entries []Entry, fail func(error)) 
 		units = append(units, u)
 		p.health.addUnit(u)
 	}
+	p.health.serving()
 	return units, nil
 }
 
