@@ -61,6 +61,7 @@ func (s *Service) openStore(ctx context.Context, p *boot.Process, cfg Config) er
 	s.ping = control.Ping
 	p.Check("postgres", s.ping)
 	s.store = store.New(pool, control, cfg.CommitLanes)
+	s.makePartitions(ctx)
 	return s.takeLease(ctx, p, cfg)
 }
 

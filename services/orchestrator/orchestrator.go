@@ -56,11 +56,22 @@ func (s *Service) Run(ctx context.Context) error {
 		return s.store.Run(ctx)
 	})
 	group.Go(func() error { return s.publisher.run(publishing) })
-	group.Go(func() error { return clock.Every(ctx, s.clock, partitionEvery, s.makePartitions) })
+	group.Go(func() error { return s.keepPartitions(ctx) })
 	for _, loop := range []func(context.Context) error{s.dispatcher.run, s.sweeper.run, s.janitor.run, s.relay.run} {
 		group.Go(func() error { return loop(ctx) })
 	}
 	return group.Wait()
+}
+
+// keepPartitions makes the partitions of the days that come closer. Build has made the first ones, before there were rows
+// for them.
+func (s *Service) keepPartitions(ctx context.Context) error {
+	for {
+		if err := s.clock.Sleep(ctx, partitionEvery); err != nil {
+			return err
+		}
+		s.makePartitions(ctx)
+	}
 }
 
 // makePartitions logs what goes wrong and leaves it to the next time: rows of a day without partitions have a place too.

@@ -115,6 +115,7 @@ func (s *Service) openStore(ctx context.Context, p *boot.Process) error {
 		Pool: pool, Control: control, Clock: s.clock, IDs: s.ids, Compile: compile, Codec: codec,
 		Window: store.NewWindow(), Publish: s.announce, Random: store.NewRandom(rand.Uint64()), //nolint:gosec // jitter
 	}, store.Config{Lanes: s.config.CommitLanes, Lease: s.config.Lease})
+	s.makePartitions(ctx)
 	s.ping = control.Ping
 	p.Check("postgres", s.ping)
 	return nil
