@@ -57,10 +57,8 @@ type RunState struct {
 	CostSoFar   json.Number `json:"cost_so_far_usd"`
 	Reason      string      `json:"reason"`
 	Error       string      `json:"error"`
-	Result      struct {
-		Fields  map[string]any `json:"fields"`
-		Summary string         `json:"summary"`
-	} `json:"result"`
+	// Result is the pipeline's output.
+	Result json.RawMessage `json:"result"`
 }
 
 // Ended reports whether the run is in a state that it does not leave.

@@ -36,10 +36,17 @@ func StartProvider(t testing.TB, flags ...string) *Provider {
 	return p
 }
 
-// Models is the environment in which a system uses this provider: the only target of the route "default".
-func (p *Provider) Models() []string {
+// For is the same provider for a subtest.
+func (p *Provider) For(t testing.TB) *Provider {
+	same := *p
+	same.t = t
+	return &same
+}
+
+// modelsFile makes this provider the only target of the route "default".
+func (p *Provider) modelsFile() string {
 	p.t.Helper()
-	return []string{"PAWL_E2E_KEY=secret-of-the-test", "PAWL_LLM_GATEWAY_MODELS_FILE=" + WriteFile(p.t, "models.yaml", fmt.Sprintf(`
+	return WriteFile(p.t, "models.yaml", fmt.Sprintf(`
 providers:
   - name: main
     kind: openai
@@ -53,7 +60,7 @@ routes:
     - {provider: main, model: sim-small}
 prices:
   - {provider: main, model: sim-small, from: 2026-01-01, input: "0.50", cached_input: "0.05", output: "2.00"}
-`, p.URL))}
+`, p.URL))
 }
 
 // Inject asks for a fault and returns what takes it back, and with it lets go of what it holds.

@@ -22,7 +22,9 @@ func Services() []string {
 
 // Config says how a System differs from the usual one.
 type Config struct {
-	// Env is more environment, such as that of Provider.Models.
+	// Provider is where models are; nil for the simulated one of the gateway itself.
+	Provider *Provider
+	// Env is more environment.
 	Env []string
 	// Redis are the keys to use; nil for keys of a server that other tests use too.
 	Redis *testkit.Keys
@@ -44,7 +46,7 @@ type System struct {
 func Start(t testing.TB, cfg Config) *System {
 	t.Helper()
 	database := testkit.Postgres(t, serve.Schemas()...)
-	base, err := dev.FreePortBase()
+	base, err := dev.FreePortBase(t.Context())
 	require.NoError(t, err)
 	s := &System{t: t, base: base, DataDir: t.TempDir(), DB: database.Pool, Redis: cfg.Redis}
 	if s.Redis == nil {
@@ -53,9 +55,21 @@ func Start(t testing.TB, cfg Config) *System {
 	s.env = append([]string{
 		"PAWL_DATABASE_URL=" + database.URL, "PAWL_REDIS_URL=" + s.Redis.URL, "PAWL_REDIS_PREFIX=" + s.Redis.Prefix,
 	}, cfg.Env...)
-	process := Launch(t, s.env, "dev", "--separate", "--data-dir", s.DataDir, "--port-base", strconv.Itoa(base))
+	args := []string{"dev", "--separate", "--data-dir", s.DataDir, "--port-base", strconv.Itoa(base)}
+	if cfg.Provider != nil {
+		s.env = append(s.env, "PAWL_E2E_KEY=secret-of-the-test")
+		args = append(args, "--models-file", cfg.Provider.modelsFile())
+	}
+	process := Launch(t, s.env, args...)
 	s.record = AwaitRecord(t, process, s.DataDir)
 	return s
+}
+
+// For is the same system for a subtest.
+func (s *System) For(t testing.TB) *System {
+	same := *s
+	same.t = t
+	return &same
 }
 
 // AwaitRecord waits until the system of a data folder answers, and returns how it is reached.
@@ -72,7 +86,7 @@ func AwaitRecord(t testing.TB, process *testkit.Process, dataDir string) (record
 // has its REST API at the URL.
 func (s *System) Serve(service string) (url string) {
 	s.t.Helper()
-	base, err := dev.FreePortBase()
+	base, err := dev.FreePortBase(s.t.Context())
 	require.NoError(s.t, err)
 	loopback := func(port int) string { return "127.0.0.1:" + strconv.Itoa(port) }
 	rest, admin := loopback(base), loopback(base+2)

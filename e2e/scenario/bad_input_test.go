@@ -42,7 +42,7 @@ func TestI18_BadInputChangesNothing(t *testing.T) {
 		},
 		"wrong type": {
 			path: "/v1/jobs", contentType: asJSON, body: `{"model": "default", "messages": [{"role": "user", "content": 7}]}`,
-			status: 400, reason: "INVALID_ARGUMENT", field: "messages[0].content", message: "line 1, column 62",
+			status: 400, reason: "INVALID_ARGUMENT", field: "messages[0].content", message: "line 1, column 63",
 		},
 		"missing key": {
 			path: "/v1/runs", contentType: asJSON, body: `{"pipeline": "document_extract", "input": {"text": "x"}}`, noKey: true,
@@ -94,6 +94,7 @@ func TestI18_BadInputChangesNothing(t *testing.T) {
 	before := rows(t, s)
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
+			s := s.For(t)
 			key := "bad " + name
 			if tt.noKey {
 				key = ""

@@ -50,8 +50,7 @@ func TestForeignServer(t *testing.T) {
 	require.NoError(t, err)
 	run := s.AwaitEnd(id)
 	require.Equal(t, "done", run.Status, "%s: %s", run.Reason, run.Error)
-	require.Equal(t, with("amount", 1250.5), run.Result.Fields)
-	require.Equal(t, "A sale under the law of Estonia.", run.Result.Summary)
+	require.Equal(t, extraction{with("amount", 1250.5), "A sale under the law of Estonia."}, resultOf(t, run))
 	// 2010 tokens in at 0.40, 620 tokens out at 1.60 US dollars per million.
 	require.Equal(t, "0.001796", run.CostSoFar.String())
 

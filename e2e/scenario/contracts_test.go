@@ -95,10 +95,23 @@ func requireExtracted(t *testing.T, s *harness.System, c contract, runID string)
 	t.Helper()
 	run := s.AwaitEnd(runID)
 	require.Equal(t, "done", run.Status, "%s: run %s: %s: %s", c.name, runID, run.Reason, run.Error)
-	require.Equal(t, c.truth, run.Result.Fields, c.name)
-	require.NotEmpty(t, run.Result.Summary, c.name)
+	result := resultOf(t, run)
+	require.Equal(t, c.truth, result.Fields, c.name)
+	require.NotEmpty(t, result.Summary, c.name)
 	require.Equal(t, run.StepsTotal, run.StepsDone)
 	require.Nil(t, run.CurrentStep)
+}
+
+// extraction is the result of document_extract.
+type extraction struct {
+	Fields  map[string]any
+	Summary string
+}
+
+func resultOf(t *testing.T, run harness.RunState) (result extraction) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal(run.Result, &result), "%s", run.Result)
+	return result
 }
 
 // requireAskedOnce fails unless every step and shard of the runs has asked the model one question, and every question was

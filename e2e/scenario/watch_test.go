@@ -112,7 +112,7 @@ func testWatch(t *testing.T, s *harness.System, p *harness.Provider) {
 		last := events[len(events)-1]
 		require.Equal(t, "done", last.name, fmt.Sprintf("%+v", events))
 		require.Equal(t, "done", last.run.Status)
-		require.NotEmpty(t, last.run.Result.Fields)
+		require.NotEmpty(t, resultOf(t, last.run).Fields)
 		for _, e := range events[:len(events)-1] {
 			require.Equal(t, "state", e.name)
 		}
