@@ -50,7 +50,7 @@ func start(ctx context.Context, program string, log io.Writer) (*system, error) 
 	if err := os.Chmod(folder, 0o711); err != nil { //nolint:gosec // the database's user must enter
 		return nil, err
 	}
-	base, err := dev.FreePortBase()
+	base, err := dev.FreePortBase(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,9 @@ type PipelineVersion struct {
 func (s *Store) CompileSource(source string) (*Pipeline, error) { return s.pipelines.compile(source) }
 
 // Compiled returns what the store knows of a stored version.
-func (s *Store) Compiled(v PipelineVersion) (*Pipeline, error) { return s.pipelines.add(v.Digest, v.Source) }
+func (s *Store) Compiled(v PipelineVersion) (*Pipeline, error) {
+	return s.pipelines.add(v.Digest, v.Source)
+}
 
 // CreatePipeline stores a version, unless it is stored already: then ErrPipelineExists says that the content differs.
 func (s *Store) CreatePipeline(ctx context.Context, tenant string, v PipelineVersion) (stored PipelineVersion, created bool, err error) {

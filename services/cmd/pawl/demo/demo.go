@@ -9,7 +9,6 @@ import (
 	"io"
 	"path/filepath"
 	"sync"
-	"time"
 
 	"github.com/alecthomas/kong"
 	"golang.org/x/sync/errgroup"
@@ -36,7 +35,7 @@ func (c *Cmd) Run(ctx context.Context, command *kong.Context, s client.Streams) 
 		return err
 	}
 	if c.PortBase == 0 {
-		if c.PortBase, err = dev.FreePortBase(); err != nil {
+		if c.PortBase, err = dev.FreePortBase(ctx); err != nil {
 			return err
 		}
 	}
@@ -64,12 +63,12 @@ func (c *Cmd) show(ctx context.Context, record dev.Record, files []string, s cli
 	}
 	defer connection.Close()
 	fmt.Fprintf(s.Out, "Pawl is running at %s. Ten contracts go through document_extract:v2.\n\n", record.REST)
-	began := time.Now()
+	began := clock.System().Now()
 	runs, err := extractAll(ctx, connection, files, s.Out)
 	if err != nil {
 		return err
 	}
-	if err := report(s.Out, files, runs, time.Since(began)); err != nil {
+	if err := report(s.Out, files, runs, clock.System().Now().Sub(began)); err != nil {
 		return err
 	}
 	if c.Exit {

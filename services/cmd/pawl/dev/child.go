@@ -40,15 +40,15 @@ func (c *child) run(ctx context.Context) error {
 	for restarts := 0; ; restarts++ {
 		began := c.clock.Now()
 		err := c.once(ctx, restarts)
-		if ctx.Err() != nil {
-			return nil
+		if ctx.Err() != nil { // it was told to end, however it did
+			return nil //nolint:nilerr // see above
 		}
 		if c.clock.Now().Sub(began) > restartMost {
 			wait = restartFirst
 		}
 		fmt.Fprintf(c.output, "%s ended (%v); starting it anew in %s\n", c.service, err, wait)
 		if c.clock.Sleep(ctx, wait) != nil {
-			return nil
+			return nil //nolint:nilerr // told to end
 		}
 		wait = min(2*wait, restartMost)
 	}

@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -52,7 +51,7 @@ func Run(ctx context.Context, cfg Config, output io.Writer, ready func(Record)) 
 	s := &system{
 		cfg: cfg, ports: portsFrom(cfg.PortBase), log: telemetry.NewLogger(output, cfg.Serve.Log), output: output,
 	}
-	if err := s.takeFolder(); err != nil {
+	if err := s.takeFolder(ctx); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
@@ -74,14 +73,14 @@ func Run(ctx context.Context, cfg Config, output io.Writer, ready func(Record)) 
 
 // quiet drops an error that only says that the system was told to stop.
 func quiet(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
 // takeFolder makes the data folder and refuses one on which a system runs already.
-func (s *system) takeFolder() error {
+func (s *system) takeFolder(ctx context.Context) error {
 	folder, err := filepath.Abs(s.cfg.DataDir)
 	if err != nil {
 		return fmt.Errorf("data folder: %w", err)
@@ -98,17 +97,15 @@ func (s *system) takeFolder() error {
 		return fmt.Errorf("a system (process %d) already runs on %s, at %s: stop it, or choose another --data-dir",
 			running.PID, folder, running.REST)
 	}
-	return s.checkPorts()
+	return s.checkPorts(ctx)
 }
 
 // checkPorts fails early, and with the way out, where a port is taken.
-func (s *system) checkPorts() error {
+func (s *system) checkPorts(ctx context.Context) error {
 	for _, port := range []int{s.ports.REST, s.ports.GRPC, s.ports.Admin, s.ports.Orchestrator, s.ports.LLMGateway} {
-		probe, err := net.Listen("tcp", loopback(port))
-		if err != nil {
+		if err := probe(ctx, port); err != nil {
 			return fmt.Errorf("port %d is taken: choose others with --port-base, such as --port-base 18080 (%w)", port, err)
 		}
-		_ = probe.Close()
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package dev
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -45,26 +46,33 @@ func portsFrom(base int) ports {
 // FreePortBase finds a base from which all ports are free now. Nothing keeps them: what is started next should take them.
 // They lie below the range from which systems draw the ports of outgoing connections, so that a service that is started
 // anew finds its port as it left it.
-func FreePortBase() (int, error) {
+func FreePortBase(ctx context.Context) (int, error) {
 	const first, last, tries = 20_000, 32_000, 100
 	for range tries {
 		base := first + rand.IntN(last-first) //nolint:gosec // any will do
-		if allFree(base) {
+		if allFree(ctx, base) {
 			return base, nil
 		}
 	}
 	return 0, fmt.Errorf("no %d free ports in a row were found: choose with --port-base", portCount)
 }
 
-func allFree(base int) bool {
+func allFree(ctx context.Context, base int) bool {
 	for port := base; port < base+portCount; port++ {
-		probe, err := net.Listen("tcp", loopback(port))
-		if err != nil {
+		if probe(ctx, port) != nil {
 			return false
 		}
-		_ = probe.Close()
 	}
 	return true
+}
+
+// probe says why nobody can listen on a port now; nil if one can.
+func probe(ctx context.Context, port int) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", loopback(port))
+	if err != nil {
+		return err
+	}
+	return listener.Close()
 }
 
 // loopback is the address of a port that only this machine reaches.
