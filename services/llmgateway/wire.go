@@ -79,12 +79,21 @@ func (s *Service) takeLease(ctx context.Context, p *boot.Process, cfg Config) er
 		return err
 	}
 	p.OnStop("llm-gateway lease", closeTime, func(ctx context.Context) error {
-		if len(s.flights.runs()) > 0 {
-			return nil // others judge what is left when the lease has run out
-		}
-		return s.store.EndLease(ctx, s.lease.holder)
+		s.endLease(ctx)
+		return nil
 	})
 	return nil
+}
+
+// endLease makes room for others at once. If there are calls whose end is not stored, or the store is away, the lease runs
+// out by itself, and others judge what is left.
+func (s *Service) endLease(ctx context.Context) {
+	if len(s.flights.runs()) > 0 {
+		return
+	}
+	if err := s.store.EndLease(ctx, s.lease.holder); err != nil {
+		s.log.Warn("lease not ended", "error", err)
+	}
 }
 
 func openPool(ctx context.Context, p *boot.Process, cfg pg.Config, name string) (*pgxpool.Pool, error) {

@@ -49,14 +49,14 @@ type stores struct {
 	gateway  *gateway
 }
 
-func newStores(t *testing.T) *stores {
+func newStores(t testing.TB) *stores {
 	return &stores{database: testkit.Postgres(t, store.Schema()), redis: testkit.Redis(t), gateway: &gateway{}}
 }
 
 // replica is an orchestrator as boot runs it, reached by gRPC through its real interceptors.
 type replica struct {
 	*stores
-	t      *testing.T
+	t      testing.TB
 	client systemv1.OrchestratorServiceClient
 	ids    *ids.Source
 	stop   func()
@@ -68,13 +68,13 @@ type option func(*orchestrator.Config)
 func lease(d time.Duration) option { return func(c *orchestrator.Config) { c.Lease = d } }
 
 // setup returns a replica on stores of its own.
-func setup(t *testing.T, options ...option) *replica {
+func setup(t testing.TB, options ...option) *replica {
 	t.Helper()
 	return newStores(t).replica(t, options...)
 }
 
 // replica starts an orchestrator that runs until the test ends, or stop is called.
-func (s *stores) replica(t *testing.T, options ...option) *replica {
+func (s *stores) replica(t testing.TB, options ...option) *replica {
 	t.Helper()
 	cfg := orchestrator.Config{
 		Database: pg.Config{URL: config.NewSecret(s.database.URL), MaxConns: 6, StatementTimeout: patience, ConnectTimeout: patience},

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 
-	pawlv1 "pawl.internal/gen/pawl/v1"
 	systemv1 "pawl.internal/gen/pawl/system/v1"
+	pawlv1 "pawl.internal/gen/pawl/v1"
 	"pawl.internal/services/internal/clock"
 	"pawl.internal/services/internal/fault"
 	"pawl.internal/services/internal/pipeline"

@@ -17,6 +17,7 @@ import (
 	"pawl.internal/sdk"
 	"pawl.internal/services/cmd/pawl/client"
 	"pawl.internal/services/cmd/pawl/dev"
+	"pawl.internal/services/internal/clock"
 	"pawl.internal/services/internal/config"
 )
 

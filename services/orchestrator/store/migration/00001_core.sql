@@ -24,6 +24,8 @@ CREATE TABLE core.pipeline (
     digest     bytea       NOT NULL CHECK (length(digest) = 32),
     -- As it was registered; compiled again it gives the same pipeline.
     source     text        NOT NULL,
+    -- The names of its steps in their order, for lists.
+    steps      text[]      NOT NULL DEFAULT '{}',
     created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     created_by text        NOT NULL DEFAULT '',
     PRIMARY KEY (tenant, name, version)
@@ -311,6 +313,7 @@ CREATE TABLE core.spend_gate_owed (
     budget_usd numeric(20,12),
     owed_at    timestamptz NOT NULL
 );
+CREATE INDEX spend_gate_owed_at ON core.spend_gate_owed (owed_at);
 
 -- Model calls to be aborted at the gateway.
 CREATE TABLE core.call_cancel_owed (
@@ -321,6 +324,7 @@ CREATE TABLE core.call_cancel_owed (
     owed_at    timestamptz NOT NULL,
     PRIMARY KEY (run_id, step, generation)
 );
+CREATE INDEX call_cancel_owed_at ON core.call_cancel_owed (owed_at);
 
 -- What people did, as a chain: each row's hash covers the one before.
 CREATE TABLE core.operator_action (
@@ -381,10 +385,18 @@ CREATE TABLE core.replica (
     seen_at    timestamptz NOT NULL
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_scale_factor = 0);
 
+-- What readers see of a run: all but its documents.
+CREATE VIEW core.run_view AS
+SELECT id, tenant, kind, pipeline, pipeline_version, pipeline_digest, steps_total, output_step, entity_id, document_id, labels,
+       not_before, created_at, class, budget_usd, status, state, current_step, steps_done, reason, error,
+       coalesce(undo, '')::text AS undo, spend_epoch, cost_usd, seq, bytes, version, deadline_at, paused_at,
+       cancel_requested_at, started_at, finished_at, updated_at
+FROM core.pipeline_run;
+
 -- Every step and shard that has begun, or waits to, in one shape for readers.
 CREATE VIEW core.step_state AS
 SELECT l.run_id, l.step, l.shard, l.generation, l.status, l.attempt,
-       r.output, r.output_payload,
+       r.output, r.output_payload, coalesce(r.output_bytes, 0) AS output_bytes,
        coalesce(r.input_tokens, 0) AS input_tokens, coalesce(r.output_tokens, 0) AS output_tokens,
        coalesce(r.cost_usd, 0) AS cost_usd,
        l.reason, l.error, l.worker, l.queued_at, l.claimed_at AS started_at, r.finished_at, l.due_at
@@ -394,7 +406,7 @@ LEFT JOIN core.pipeline_step_result r
       AND l.status = 'needs_review'
 UNION ALL
 SELECT r.run_id, r.step, r.shard, r.generation, r.status, r.attempt,
-       r.output, r.output_payload, r.input_tokens, r.output_tokens, r.cost_usd,
+       r.output, r.output_payload, r.output_bytes, r.input_tokens, r.output_tokens, r.cost_usd,
        r.reason, r.error, r.worker, r.queued_at, r.started_at, r.finished_at, NULL
 FROM core.pipeline_step_result r
 WHERE NOT EXISTS (

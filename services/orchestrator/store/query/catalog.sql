@@ -1,26 +1,25 @@
 -- Pipelines and documents.
 
--- name: InsertPipeline :many
-INSERT INTO core.pipeline (tenant, name, version, digest, source, created_by)
-VALUES (@tenant, @name, @version, @digest, @source, @created_by)
-ON CONFLICT DO NOTHING
-RETURNING created_at;
+-- name: InsertPipeline :execrows
+INSERT INTO core.pipeline (tenant, name, version, digest, source, steps, created_by)
+VALUES (@tenant, @name, @version, @digest, @source, @steps, @created_by)
+ON CONFLICT DO NOTHING;
 
 -- name: FindPipeline :one
-SELECT name, version, digest, source, created_at, created_by
+SELECT name, version, ordinal, digest, source, steps, created_at, created_by
 FROM core.pipeline
 WHERE tenant = @tenant AND name = @name AND (@version::text = '' OR version = @version)
 ORDER BY ordinal DESC LIMIT 1;
 
 -- name: FindPipelineByDigest :one
-SELECT name, version, digest, source, created_at, created_by
+SELECT name, version, ordinal, digest, source, steps, created_at, created_by
 FROM core.pipeline
 WHERE tenant = @tenant AND digest = @digest;
 
 -- name: ListPipelines :many
-SELECT name, version, ordinal, digest, source, created_at, created_by
+SELECT name, version, ordinal, digest, ''::text AS source, steps, created_at, created_by
 FROM core.pipeline
-WHERE tenant = @tenant AND (name > @after_name OR (name = @after_name AND ordinal < @after_ordinal))
+WHERE tenant = @tenant AND name >= @after_name AND (name > @after_name OR ordinal < @after_ordinal)
 ORDER BY name, ordinal DESC LIMIT @most;
 
 -- name: InsertDocument :exec

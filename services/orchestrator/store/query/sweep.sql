@@ -1,51 +1,59 @@
--- What sweeps look for. They lock nothing: what they find becomes events. Where a bound is given, rows before it have had
--- their events already; under an old snapshot their dead versions are not walked again.
+-- What sweeps look for. They lock nothing: what they find becomes events. Rows before a bound have had their events already;
+-- under an old snapshot their dead versions are not walked again. now() stands still within a statement, so that an index is
+-- read no further than to it; each answer begins with a row that tells it.
 
--- name: FindDueSteps :many
-SELECT l.run_id, l.step, l.shard, l.generation, l.status, l.fence, l.due_at::timestamptz AS due_at
-FROM core.step_live l
-WHERE l.due_at IS NOT NULL AND l.due_at >= @bound AND l.due_at <= clock_timestamp()
-  AND l.status IN ('running', 'backoff', 'waiting')
-ORDER BY l.due_at LIMIT @most;
-
--- name: FindOverdueRuns :many
-SELECT r.id, r.deadline_at
-FROM core.pipeline_run r
-WHERE r.finished_at IS NULL AND r.paused_at IS NULL AND r.deadline_at >= @bound AND r.deadline_at <= clock_timestamp()
-  AND r.status <> 'compensating'
-ORDER BY r.deadline_at LIMIT @most;
-
--- name: FindLostSteps :many
-SELECT l.run_id, l.step, l.shard, l.generation, l.fence
-FROM core.step_live l
-WHERE l.status = 'running'
-  AND NOT EXISTS (SELECT FROM core.runner r WHERE r.instance = l.worker AND r.lease_until > clock_timestamp())
-ORDER BY l.claimed_at LIMIT @most;
-
--- name: FindUnlistedSteps :many
-SELECT l.run_id, l.step, l.shard, l.generation, l.fence
-FROM core.step_live l
-WHERE l.status = 'running' AND l.worker = @worker AND l.claimed_at < clock_timestamp() - @lease::interval
-  AND NOT EXISTS (
-    SELECT FROM (SELECT unnest(@run_ids::uuid[]) AS run_id, unnest(@steps::text[]) AS step,
-                        unnest(@shards::integer[]) AS shard) h
-    WHERE h.run_id = l.run_id AND h.step = l.step AND h.shard = l.shard);
+-- name: FindDue :many
+-- Everything whose time has come: timers of steps, deadlines of runs, and steps whose runners' leases have run out.
+SELECT 'now'::text AS what, '00000000-0000-0000-0000-000000000000'::uuid AS run_id, ''::text AS step, -1::integer AS shard,
+       0::integer AS generation, '00000000-0000-0000-0000-000000000000'::uuid AS fence, now()::timestamptz AS due_at
+UNION ALL
+SELECT t.status, t.run_id, t.step, t.shard, t.generation, coalesce(t.fence, '00000000-0000-0000-0000-000000000000'), t.due_at
+FROM (SELECT l.status, l.run_id, l.step, l.shard, l.generation, l.fence, l.due_at FROM core.step_live l
+      WHERE l.due_at >= @steps_from AND l.due_at <= now()
+      ORDER BY l.due_at LIMIT @most) t
+UNION ALL
+SELECT 'deadline', d.id, '', -1, 0, '00000000-0000-0000-0000-000000000000', d.deadline_at
+FROM (SELECT r.id, r.deadline_at FROM core.pipeline_run r
+      WHERE r.finished_at IS NULL AND r.paused_at IS NULL AND r.deadline_at >= @runs_from AND r.deadline_at <= now()
+        AND r.status <> 'compensating'
+      ORDER BY r.deadline_at LIMIT @most) d
+UNION ALL
+(SELECT 'lost', l.run_id, l.step, l.shard, l.generation, coalesce(l.fence, '00000000-0000-0000-0000-000000000000'), w.lease_until
+ FROM core.runner w
+ JOIN core.step_live l ON l.worker = w.instance AND l.status = 'running'
+ WHERE w.lease_until <= now()
+ LIMIT @most);
 
 -- name: FindLateEntries :many
-SELECT (SELECT clock_timestamp())::timestamptz AS now, l.run_id, l.step, l.shard, l.generation
-FROM core.step_live l
-WHERE l.status = 'queued' AND l.class = @class AND l.queued_at < clock_timestamp() - @patience::interval
-ORDER BY l.queued_at LIMIT @most;
+-- Steps that have been QUEUED for longer than is usual in their class.
+SELECT ''::text AS class, '00000000-0000-0000-0000-000000000000'::uuid AS run_id, ''::text AS step, -1::integer AS shard,
+       0::integer AS generation, now()::timestamptz AS at
+UNION ALL
+SELECT c.class, l.run_id, l.step, l.shard, l.generation, l.queued_at
+FROM (SELECT unnest(@classes::text[]) AS class, unnest(@queued_from::timestamptz[]) AS queued_from,
+             unnest(@patience::interval[]) AS patience) c
+CROSS JOIN LATERAL (
+    SELECT s.run_id, s.step, s.shard, s.generation, s.queued_at FROM core.step_live s
+    WHERE s.status = 'queued' AND s.class = c.class AND s.queued_at >= c.queued_from AND s.queued_at < now() - c.patience
+    ORDER BY s.queued_at LIMIT @most
+) l;
 
--- name: ReadRunners :many
-SELECT instance, interactive_slots, batch_slots, (lease_until > clock_timestamp())::boolean AS alive FROM core.runner;
+-- name: ReadLivingRunners :one
+SELECT now()::timestamptz AS now, ARRAY(SELECT instance FROM core.runner WHERE lease_until > now())::uuid[] AS instances;
+
+-- name: PutReplica :one
+INSERT INTO core.replica (instance, started_at, seen_at) VALUES (@instance, now(), now())
+ON CONFLICT (instance) DO UPDATE SET seen_at = excluded.seen_at
+RETURNING seen_at;
+
+-- name: DeleteReplica :exec
+DELETE FROM core.replica WHERE instance = @instance;
+
+-- name: DeleteDeadReplicas :exec
+DELETE FROM core.replica WHERE seen_at < now() - @kept::interval;
 
 -- name: DeleteDeadRunners :exec
-DELETE FROM core.runner WHERE lease_until < clock_timestamp() - @kept::interval;
-
--- name: PutReplica :exec
-INSERT INTO core.replica (instance, started_at, seen_at) VALUES (@instance, clock_timestamp(), clock_timestamp())
-ON CONFLICT (instance) DO UPDATE SET seen_at = excluded.seen_at;
-
--- name: DeleteReplicas :exec
-DELETE FROM core.replica WHERE instance = @instance OR seen_at < clock_timestamp() - @kept::interval;
+-- The row of a runner stays as long as a step is RUNNING with it: by it the step is found.
+DELETE FROM core.runner r
+WHERE r.lease_until < now() - @kept::interval
+  AND NOT EXISTS (SELECT FROM core.step_live l WHERE l.worker = r.instance AND l.status = 'running');

@@ -32,7 +32,7 @@ func (k *Kind) ask(ctx context.Context, a *step.Attempt, question *systemv1.Gene
 			return answer, nil
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case !repeat.Passing(err):
+		case !repeat.Passing(err), fault.Is(err, faultv1.ErrorReason_ERROR_REASON_DEADLINE_TOO_SHORT):
 			return nil, failureOf(err)
 		}
 		a.Stopwatch.Pause()
