@@ -1,0 +1,184 @@
+package llmgateway_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	systemv1 "pawl.internal/gen/pawl/system/v1"
+	"pawl.internal/services/internal/fault"
+	"pawl.internal/services/llmgateway"
+	"pawl.internal/services/llmgateway/provider/simulated"
+	"pawl.internal/services/testkit"
+)
+
+// The database goes away while a call is at its provider: the answer is kept and stored when the database is back, and
+// meanwhile nothing new is sent.
+func TestWithoutTheDatabaseNothingBeginsAndNothingIsLost(t *testing.T) {
+	server := testkit.PrivatePostgres(t)
+	b := newBench(t)
+	b.database = testkit.DatabaseAt(t, server.URL(), llmgateway.Schema())
+	g := b.gateway(func(c *llmgateway.Config) { c.Lease = 10 * time.Second })
+	run := b.ids.V7()
+	letGo := b.main.hold(t)
+	done := make(chan story, 1)
+	go func() {
+		s, _ := g.ask(t.Context(), b.question(run, "a"))
+		done <- s
+	}()
+	b.main.awaitInFlight(t, 1)
+	server.Kill()
+	letGo()
+	b.main.awaitInFlight(t, 0)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	_, err := g.ask(ctx, b.question(run, "b"))
+	require.Contains(t, []codes.Code{codes.Unavailable, codes.DeadlineExceeded}, fault.CodeOf(err))
+	require.Empty(t, done, "what is not stored is not answered")
+	require.Error(t, g.ready(t.Context()))
+
+	require.NoError(t, server.Start(t.Context()))
+	require.NotNil(t, (<-done).answer)
+	require.True(t, g.answer(t, b.question(run, "a")).GetReplayed())
+	require.Equal(t, 1, b.main.received())
+	b.database.Pool.Reset()
+	b.balanced()
+}
+
+// A gateway whose lease is not confirmed may be taken for dead: it records a request and does not send it.
+func TestWithoutALeaseNothingIsSent(t *testing.T) {
+	b := newBench(t)
+	g := b.gateway(nil)
+	run := b.ids.V7()
+	tx, err := b.database.Pool.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), "LOCK TABLE llm.replica IN ACCESS EXCLUSIVE MODE") // renewals wait, calls go on
+	require.NoError(t, err)
+	testkit.Eventually(t, patience, func() error {
+		if g.ready(t.Context()) == nil {
+			return errors.New("its lease is still good")
+		}
+		return nil
+	})
+	_, err = g.ask(t.Context(), b.question(run, "a"))
+	require.Equal(t, codes.Unavailable, fault.CodeOf(err))
+	require.Zero(t, b.main.received())
+	require.Equal(t, "not_sent", one[string](b, "SELECT state FROM llm.llm_try"))
+	b.balanced()
+
+	require.NoError(t, tx.Rollback(t.Context()))
+	testkit.Eventually(t, patience, func() error { return g.ready(t.Context()) })
+	require.False(t, g.answer(t, b.question(run, "a")).GetReplayed())
+	require.Equal(t, 1, b.main.received())
+}
+
+// Two replicas with a limit of 4, and Redis forgets everything in between: the provider never sees a fifth request.
+func TestI03TheLimitHoldsAcrossReplicasAndAFlush(t *testing.T) {
+	b := newBench(t)
+	b.change = func(s string) string { return replace(s, "concurrency: 64", "concurrency: 4") }
+	gateways := []*gateway{b.gateway(nil), b.gateway(nil)}
+	letGo := b.main.hold(t)
+	run := b.ids.V7()
+	var all sync.WaitGroup
+	failed := make(chan error, 60)
+	for i := range 60 {
+		all.Go(func() {
+			s, err := gateways[i%2].ask(t.Context(), b.question(run, fmt.Sprint("question ", i)))
+			if err != nil || s.answer == nil {
+				failed <- fmt.Errorf("%v %v", err, s.failure)
+			}
+		})
+	}
+	b.main.awaitInFlight(t, 4)
+	b.flush()
+	testkit.Eventually(t, patience, func() error { // until the replicas have declared themselves, and the pause is over
+		fields, err := b.redis.HLen(t.Context(), b.prefix+":{permits}:account").Result()
+		if err != nil || fields < 4 {
+			return fmt.Errorf("%d fields, %w", fields, err)
+		}
+		return nil
+	})
+	b.main.inject(t, simulated.Fault{Kind: "latency", Argument: "5ms"})
+	letGo()
+	all.Wait()
+	require.Empty(t, failed)
+	require.Equal(t, 4, b.main.Report(0).MaxInFlight)
+	require.Equal(t, 60, b.main.received())
+}
+
+func TestACallIsCancelledWhileItWaits(t *testing.T) {
+	b := newBench(t)
+	b.change = func(s string) string { return replace(s, "concurrency: 64", "concurrency: 1") }
+	g := b.gateway(nil)
+	letGo := b.main.hold(t)
+	defer letGo()
+	go func() { _, _ = g.ask(t.Context(), b.question(b.ids.V7(), "a")) }()
+	b.main.awaitInFlight(t, 1)
+	run := b.ids.V7()
+	stream, err := g.Generate(t.Context(), b.question(run, "b"))
+	require.NoError(t, err)
+	news, err := stream.Recv()
+	require.NoError(t, err)
+	require.NotNil(t, news.GetWaiting())
+	resp, err := g.CancelCalls(t.Context(), &systemv1.CancelCallsRequest{RunId: run[:]})
+	require.NoError(t, err)
+	require.Equal(t, int32(1), resp.GetAborted())
+	s, err := hear(stream)
+	require.NoError(t, err)
+	require.Equal(t, "cancelled", s.failure.GetReason())
+	require.Zero(t, s.failure.GetCostPicoUsd())
+	require.Equal(t, 1, b.main.received())
+	require.Equal(t, 1, one[int](b, "SELECT count(*)::int FROM llm.llm_call_log"))
+}
+
+func TestADeadlinePassesWhileACallWaits(t *testing.T) {
+	b := newBench(t)
+	b.change = func(s string) string { return replace(s, "concurrency: 64", "concurrency: 1") }
+	g := b.gateway(nil)
+	letGo := b.main.hold(t)
+	defer letGo()
+	go func() { _, _ = g.ask(t.Context(), b.question(b.ids.V7(), "a")) }()
+	b.main.awaitInFlight(t, 1)
+	q := b.question(b.ids.V7(), "b")
+	q.DeadlineIn = durationpb.New(200 * time.Millisecond)
+	f := g.failure(t, q)
+	require.Equal(t, "deadline_exceeded", f.GetReason())
+	require.Equal(t, transient, f.GetClass())
+	require.Equal(t, 1, b.main.received())
+}
+
+func TestUsageThatIsMissingIsEstimatedAndFlagged(t *testing.T) {
+	b := newBench(t)
+	g := b.gateway(nil)
+	b.main.inject(t, simulated.Fault{Kind: "reply", Count: 1, Reply: &simulated.Reply{
+		Status: 200, Body: `{"choices":[{"finish_reason":"stop","message":{"content":"twelve bytes"}}]}`,
+	}})
+	a := g.answer(t, b.question(b.ids.V7(), "eight by")) // 8 bytes: 2 tokens, 12 bytes: 3 tokens
+	require.Equal(t, int64(2), a.GetInputTokens())
+	require.Equal(t, int64(3), a.GetOutputTokens())
+	require.Equal(t, int64(2*500_000+3*2_000_000), a.GetCostPicoUsd())
+	require.Equal(t, "estimated", one[string](b, "SELECT cost_basis FROM llm.llm_try"))
+	require.Contains(t, b.log.String(), "did not count the tokens")
+}
+
+func TestCachedTokensHaveTheirOwnPrice(t *testing.T) {
+	b := newBench(t)
+	g := b.gateway(nil)
+	b.main.inject(t, simulated.Fault{Kind: "reply", Count: 1, Reply: &simulated.Reply{Status: 200, Body: `{
+		"choices":[{"finish_reason":"stop","message":{"content":"a"}}],
+		"usage":{"prompt_tokens":1239328,"prompt_tokens_details":{"cached_tokens":1188096},"completion_tokens":12909}}`}})
+	run := b.ids.V7()
+	a := g.answer(t, b.question(run, "a"))
+	require.Equal(t, int64(1188096), a.GetCachedInputTokens())
+	require.Equal(t, usd(t, "0.1108388"), a.GetCostPicoUsd()) // 51232 × 0.50 + 1188096 × 0.05 + 12909 × 2.00, by the million
+	again := g.answer(t, b.question(run, "a"))
+	require.True(t, again.GetReplayed())
+	require.Equal(t, a.GetCachedInputTokens(), again.GetCachedInputTokens())
+}
