@@ -63,14 +63,21 @@ type Reading struct {
 	Failure failure.Failure
 }
 
-// Without returns the exchange with every occurrence of the secret blotted out: providers echo keys in their errors.
+// telling is the length from which on a key does not stand in an answer by chance. Servers without keys are given words
+// such as EMPTY, which answers may well contain.
+const telling = 16
+
+// Without returns the exchange with every occurrence of the secret blotted out: providers echo keys in their errors. The
+// body of a success is left alone where a short key might be a word of the answer.
 func (x Exchange) Without(secret config.Secret) Exchange {
 	const blot = "[key]"
 	key := secret.Reveal()
 	if key == "" {
 		return x
 	}
-	x.Body = bytes.ReplaceAll(x.Body, []byte(key), []byte(blot))
+	if len(key) >= telling || x.Status >= http.StatusBadRequest {
+		x.Body = bytes.ReplaceAll(x.Body, []byte(key), []byte(blot))
+	}
 	for name, values := range x.Header {
 		for i, value := range values {
 			x.Header[name][i] = strings.ReplaceAll(value, key, blot)
