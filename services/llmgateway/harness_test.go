@@ -49,7 +49,7 @@ const (
 
 // bench is what one test works with: stores, providers behind real HTTP servers, and gateways.
 type bench struct {
-	t        *testing.T
+	t        testing.TB
 	database *testkit.Database
 	redis    redis.UniversalClient
 	redisURL string
@@ -70,7 +70,7 @@ type upstream struct {
 	url string
 }
 
-func newUpstream(t *testing.T) *upstream {
+func newUpstream(t testing.TB) *upstream {
 	t.Helper()
 	p := simulated.New(simulated.Config{Models: []string{"small", "large"}}, clock.System())
 	server := httptest.NewServer(p)
@@ -79,7 +79,7 @@ func newUpstream(t *testing.T) *upstream {
 	return &upstream{Provider: p, url: server.URL + "/v1"}
 }
 
-func newBench(t *testing.T) *bench {
+func newBench(t testing.TB) *bench {
 	t.Helper()
 	keys := testkit.Redis(t)
 	b := &bench{

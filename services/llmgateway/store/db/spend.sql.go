@@ -33,7 +33,7 @@ const findOwed = `-- name: FindOwed :many
 SELECT o.run_id, s.spent, s.version
 FROM llm.spend_owed o
 JOIN llm.run_spend s ON s.run_id = o.run_id
-WHERE o.since < clock_timestamp() - $1::interval
+WHERE o.since < now() - $1::interval
 ORDER BY o.since
 LIMIT $2
 `

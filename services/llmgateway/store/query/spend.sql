@@ -2,7 +2,7 @@
 SELECT o.run_id, s.spent, s.version
 FROM llm.spend_owed o
 JOIN llm.run_spend s ON s.run_id = o.run_id
-WHERE o.since < clock_timestamp() - @age::interval
+WHERE o.since < now() - @age::interval
 ORDER BY o.since
 LIMIT @most;
 
