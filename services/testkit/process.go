@@ -53,7 +53,7 @@ type Process struct {
 func Start(tb testing.TB, cfg ProcessConfig) *Process {
 	tb.Helper()
 	cmd := exec.Command(cfg.Path, cfg.Args...) //nolint:noctx // the test ends it with the signal that it wants
-	cmd.Env = append(os.Environ(), cfg.Env...)
+	cmd.Env, cmd.Dir = append(os.Environ(), cfg.Env...), cfg.Dir
 	p := &Process{tb: tb, program: cmd.String(), output: &output{}}
 	cmd.Stdout, cmd.Stderr = p.output, p.output
 	process, err := subprocess.Start(cmd, syscall.SIGKILL)
