@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -174,10 +173,9 @@ func TestI04_NothingAcceptedIsLost(t *testing.T) {
 		s, p := s.For(t), p.For(t)
 		release := p.Inject(simulated.Fault{Kind: "hold", Contains: summaryPrompt}) // no run ends before the last death
 		wait := extractAll(t, s, all, "i04 unseen")
-		for range 2 {
-			for _, service := range []string{serve.Orchestrator, serve.StepRunner, serve.Intake} {
-				s.Kill(service)
-			}
+		for i, service := range slices.Repeat([]string{serve.Orchestrator, serve.StepRunner, serve.Intake}, 2) {
+			awaitReceived(t, p, 14*i+5) // of about 100: the deaths are spread over the work
+			s.Kill(service)
 		}
 		runs := wait()
 		for _, id := range runs {
@@ -201,26 +199,32 @@ func TestI04_NothingAcceptedIsLost(t *testing.T) {
 		before := p.Report()
 		release := p.Inject(simulated.Fault{Kind: "hold", Contains: summaryPrompt})
 		wait := extractAll(t, s, all, "i04 gateway")
-		harness.Eventually(t, func() error {
-			if p.Report().InFlight == 0 {
-				return errors.New("nothing is in flight")
-			}
-			return nil
-		})
+		awaitReceived(t, p, before.Received+30)
+		require.Positive(t, p.Report().InFlight)
 		s.Kill(serve.LLMGateway)
 		runs := wait()
-		p.AwaitInFlight(len(all)) // every run is at its last step
-		doubtful := doubts(s, runs)
-		require.NotEmpty(t, doubtful, "the death was not felt")
-		for _, call := range doubtful {
-			require.Equal(t, "answered", call.State, "%+v", call)
+		for _, id := range runs {
+			s.AwaitRun(id, func(run harness.RunState) bool { return run.CurrentStep != nil && *run.CurrentStep == "summary" })
 		}
+		p.AwaitInFlight(len(all))
+		require.NotEmpty(t, doubts(s, runs), "the first death was not felt")
 		s.Kill(serve.LLMGateway)
 		release()
 		for i, id := range runs {
 			requireExtracted(t, s, all[i], id)
 		}
 		requireOnceUnlessDoubtful(t, s, p, before, runs)
+	})
+}
+
+// awaitReceived waits until the provider has got so many requests.
+func awaitReceived(t *testing.T, p *harness.Provider, n int) {
+	t.Helper()
+	harness.Eventually(t, func() error {
+		if got := p.Report().Received; got < n {
+			return fmt.Errorf("the provider has got %d requests, not %d", got, n)
+		}
+		return nil
 	})
 }
 

@@ -189,7 +189,7 @@ func runCommands(t *testing.T, folder string) ended {
 
 	pawl(t, folder, "", 3, "runs", "get", "01890000-0000-7000-8000-000000000001")
 	require.Contains(t, pawl(t, folder, `{"n": "x"}`, 1, "runs", "submit", "transform_chain", "-").Err, "input.n")
-	require.Contains(t, pawl(t, folder, "", 2, "runs", "fetch").Err, "runs")
+	require.Contains(t, pawl(t, folder, "", 2, "runs", "fetch").Err, "unexpected argument fetch")
 	pawl(t, folder, "", 5, "runs", "get", id, "--api-key", "pawl_wrong_key")
 
 	shown := ended{text: pawl(t, folder, "", 0, "runs", "watch", id, "--json").Out}
