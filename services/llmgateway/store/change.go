@@ -25,9 +25,8 @@ type Spend struct {
 // Change is something that is to happen to a run's calls. Changes are submitted to a Store, which carries them out in
 // groups; a change carries its own result.
 type Change interface {
-	run() uuid.UUID
-	// call is the call that is concerned, if it is one.
-	call() (Key, bool)
+	// key is the run, and the call if one is concerned; else the digest is zero.
+	key() Key
 	// purse is what the run's purse is made with if there is none; nil for changes that need one to be there.
 	purse() *newPurse
 	// size is about how many bytes it writes.
@@ -44,7 +43,7 @@ type newPurse struct {
 
 // lane sorts changes of one run into one lane: they lock the same row.
 func lane(c Change) uint64 {
-	id := c.run()
+	id := c.key().RunID
 	return binary.BigEndian.Uint64(id[8:])
 }
 
@@ -102,10 +101,9 @@ type Begin struct {
 	TryNo   int32
 }
 
-func (b *Begin) run() uuid.UUID    { return b.Key.RunID }
-func (b *Begin) call() (Key, bool) { return b.Key, true }
-func (b *Begin) purse() *newPurse  { return &newPurse{b.Question.Tenant, b.Budget, b.Epoch} }
-func (b *Begin) size() int         { return len(b.Question.Request) }
+func (b *Begin) key() Key         { return b.Key }
+func (b *Begin) purse() *newPurse { return &newPurse{b.Question.Tenant, b.Budget, b.Epoch} }
+func (b *Begin) size() int        { return len(b.Question.Request) }
 
 func (b *Begin) apply(g *group) {
 	p := g.purses[b.Key.RunID]
@@ -175,10 +173,9 @@ type Settle struct {
 	Spend Spend
 }
 
-func (s *Settle) run() uuid.UUID    { return s.Key.RunID }
-func (s *Settle) call() (Key, bool) { return s.Key, true }
-func (s *Settle) purse() *newPurse  { return nil }
-func (s *Settle) size() int         { return len(s.Outcome.Body) }
+func (s *Settle) key() Key         { return s.Key }
+func (s *Settle) purse() *newPurse { return nil }
+func (s *Settle) size() int        { return len(s.Outcome.Body) }
 
 func (s *Settle) apply(g *group) {
 	s.Found = false
@@ -206,10 +203,9 @@ func (s *Settle) find(c *call) *try {
 // Replay counts that a stored answer was used again.
 type Replay struct{ Key Key }
 
-func (r *Replay) run() uuid.UUID    { return r.Key.RunID }
-func (r *Replay) call() (Key, bool) { return r.Key, true }
-func (r *Replay) purse() *newPurse  { return nil }
-func (r *Replay) size() int         { return 0 }
+func (r *Replay) key() Key         { return r.Key }
+func (r *Replay) purse() *newPurse { return nil }
+func (r *Replay) size() int        { return 0 }
 
 func (r *Replay) apply(g *group) {
 	if c := g.calls[r.Key]; c != nil {
@@ -228,10 +224,9 @@ type Gate struct {
 	Budget *money.Pico
 }
 
-func (w *Gate) run() uuid.UUID    { return w.RunID }
-func (w *Gate) call() (Key, bool) { return Key{}, false }
-func (w *Gate) purse() *newPurse  { return &newPurse{w.Tenant, w.Budget, w.Epoch} }
-func (w *Gate) size() int         { return 0 }
+func (w *Gate) key() Key         { return Key{RunID: w.RunID} }
+func (w *Gate) purse() *newPurse { return &newPurse{w.Tenant, w.Budget, w.Epoch} }
+func (w *Gate) size() int        { return 0 }
 
 func (w *Gate) apply(g *group) {
 	p := g.purses[w.RunID]

@@ -47,7 +47,6 @@ type purse struct {
 type call struct {
 	key        Key
 	question   *Question
-	createdAt  time.Time
 	state      CallState
 	tries      []*try
 	winning    int32
@@ -100,37 +99,70 @@ func (s *Store) commitGroup(ctx context.Context, _ int, changes []Change) error 
 	return nil
 }
 
-// load makes the purses that are missing, locks all of them in the order of their ids, and then, in new statements, reads
+// load makes the purses that are missing, locks all of them in the order of their ids, and then, in a new statement, reads
 // the rows as they are under the locks.
 func (g *group) load(ctx context.Context, changes []Change) error {
 	if err := g.makePurses(ctx, changes); err != nil {
 		return err
 	}
-	runs, calls := concerned(changes)
+	runs, keys := concerned(changes)
 	if err := g.query.LockPurses(ctx, runs); err != nil {
 		return err
 	}
-	if err := g.readPurses(ctx, runs); err != nil {
-		return fmt.Errorf("read purses: %w", err)
+	var keyRuns []uuid.UUID
+	var digests [][]byte
+	for _, k := range keys {
+		keyRuns, digests = append(keyRuns, k.RunID), append(digests, k.Digest[:])
 	}
-	if err := g.readCalls(ctx, calls); err != nil {
-		return fmt.Errorf("read calls: %w", err)
+	rows, err := g.query.ReadGroup(ctx, keyRuns, digests)
+	if err != nil {
+		return fmt.Errorf("read group: %w", err)
+	}
+	for _, r := range rows {
+		g.take(r)
 	}
 	return nil
 }
 
-// concerned lists the runs and calls of the changes, each once; runs in order.
-func concerned(changes []Change) (runs []uuid.UUID, calls []Key) {
+// take takes over one row of what was read.
+func (g *group) take(r db.ReadGroupRow) {
+	g.now = r.Now
+	if g.purses[r.RunID] == nil {
+		g.purses[r.RunID] = &purse{
+			runID: r.RunID, budget: r.Budget, reserved: r.Reserved, spent: r.Spent, version: r.Version, epoch: r.Epoch,
+			closedAt: orZero(r.ClosedAt),
+		}
+	}
+	if r.CallState == "" {
+		return
+	}
+	key := Key{RunID: r.RunID, Digest: [32]byte(r.CallKey)}
+	c := g.calls[key]
+	if c == nil {
+		c = &call{
+			key: key, state: CallState(r.CallState), winning: r.WinningTry, cost: r.CallCost, replays: r.Replays,
+			finishedAt: orZero(r.FinishedAt),
+		}
+		g.calls[key] = c
+	}
+	c.tries = append(c.tries, &try{
+		no: r.TryNo, holder: r.Holder, state: TryState(r.TryState), reserved: r.TryReserved, cost: r.TryCost,
+	})
+}
+
+// concerned lists the runs and keys of the changes, each once; runs in order. A change that concerns no call has the zero
+// digest, which no call has.
+func concerned(changes []Change) (runs []uuid.UUID, keys []Key) {
 	seen := map[Key]bool{}
 	for _, c := range changes {
-		runs = append(runs, c.run())
-		if key, ok := c.call(); ok && !seen[key] {
+		runs = append(runs, c.key().RunID)
+		if key := c.key(); !seen[key] {
 			seen[key] = true
-			calls = append(calls, key)
+			keys = append(keys, key)
 		}
 	}
 	slices.SortFunc(runs, compareIDs)
-	return slices.Compact(runs), calls
+	return slices.Compact(runs), keys
 }
 
 func compareIDs(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }
@@ -140,9 +172,10 @@ func (g *group) makePurses(ctx context.Context, changes []Change) error {
 	wanted := map[uuid.UUID]*newPurse{}
 	var ids []uuid.UUID
 	for _, c := range changes {
-		if p := c.purse(); p != nil && wanted[c.run()] == nil {
-			wanted[c.run()] = p
-			ids = append(ids, c.run())
+		run := c.key().RunID
+		if p := c.purse(); p != nil && wanted[run] == nil {
+			wanted[run] = p
+			ids = append(ids, run)
 		}
 	}
 	if len(ids) == 0 {
@@ -158,63 +191,9 @@ func (g *group) makePurses(ctx context.Context, changes []Change) error {
 	return g.query.MakePurses(ctx, rows)
 }
 
-func (g *group) readPurses(ctx context.Context, runs []uuid.UUID) error {
-	rows, err := g.query.ReadPurses(ctx, runs)
-	if err != nil {
-		return err
-	}
-	for _, r := range rows {
-		g.now = r.Now
-		g.purses[r.RunID] = &purse{
-			runID: r.RunID, budget: r.Budget, reserved: r.Reserved, spent: r.Spent, version: r.Version, epoch: r.Epoch,
-			closedAt: orZero(r.ClosedAt),
-		}
-	}
-	return nil
-}
-
-func (g *group) readCalls(ctx context.Context, keys []Key) error {
-	if len(keys) == 0 {
-		return nil
-	}
-	runs, digests := split(keys)
-	calls, err := g.query.ReadCalls(ctx, runs, digests)
-	if err != nil {
-		return err
-	}
-	for _, r := range calls {
-		c := &call{
-			key: Key{RunID: r.RunID, Digest: [32]byte(r.CallKey)}, createdAt: r.CreatedAt, state: CallState(r.State),
-			cost: r.Cost, replays: r.Replays, finishedAt: orZero(r.FinishedAt),
-		}
-		if r.WinningTry != nil {
-			c.winning = *r.WinningTry
-		}
-		g.calls[c.key] = c
-	}
-	if len(calls) == 0 {
-		return nil
-	}
-	tries, err := g.query.ReadTries(ctx, runs, digests)
-	for _, r := range tries {
-		c := g.calls[Key{RunID: r.RunID, Digest: [32]byte(r.CallKey)}]
-		c.tries = append(c.tries, &try{
-			no: r.TryNo, holder: r.Holder, state: TryState(r.State), reserved: r.Reserved, cost: r.Cost,
-		})
-	}
-	return err
-}
-
-func split(keys []Key) (runs []uuid.UUID, digests [][]byte) {
-	for _, k := range keys {
-		runs, digests = append(runs, k.RunID), append(digests, k.Digest[:])
-	}
-	return runs, digests
-}
-
 // newCall makes the row of a call that is asked for the first time.
 func (g *group) newCall(b *Begin) *call {
-	c := &call{key: b.Key, question: &b.Question, createdAt: g.now, isNew: true}
+	c := &call{key: b.Key, question: &b.Question, isNew: true}
 	g.calls[b.Key] = c
 	g.newCalls = append(g.newCalls, c)
 	return c

@@ -165,81 +165,54 @@ func (q *Queries) OweSpend(ctx context.Context, arg OweSpendParams) error {
 	return err
 }
 
-const readCalls = `-- name: ReadCalls :many
-SELECT c.run_id, c.call_key, c.created_at, c.state, c.tries, c.winning_try, c.cost, c.replays, c.finished_at
-FROM (SELECT unnest($1::uuid[]) AS run_id, unnest($2::bytea[]) AS call_key) k
-JOIN llm.llm_call_log c ON c.run_id = k.run_id AND c.call_key = k.call_key
-`
-
-type ReadCallsRow struct {
-	RunID      uuid.UUID
-	CallKey    []byte
-	CreatedAt  time.Time
-	State      string
-	Tries      int32
-	WinningTry *int32
-	Cost       money.Pico
-	Replays    int32
-	FinishedAt *time.Time
-}
-
-func (q *Queries) ReadCalls(ctx context.Context, runIds []uuid.UUID, callKeys [][]byte) ([]ReadCallsRow, error) {
-	rows, err := q.db.Query(ctx, readCalls, runIds, callKeys)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []ReadCallsRow{}
-	for rows.Next() {
-		var i ReadCallsRow
-		if err := rows.Scan(
-			&i.RunID,
-			&i.CallKey,
-			&i.CreatedAt,
-			&i.State,
-			&i.Tries,
-			&i.WinningTry,
-			&i.Cost,
-			&i.Replays,
-			&i.FinishedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const readPurses = `-- name: ReadPurses :many
+const readGroup = `-- name: ReadGroup :many
 SELECT (SELECT clock_timestamp())::timestamptz AS now,
-       s.run_id, s.budget, s.reserved, s.spent, s.version, s.epoch, s.closed_at
-FROM (SELECT unnest($1::uuid[]) AS run_id) k
+       s.run_id, s.budget, s.reserved, s.spent, s.version, s.epoch, s.closed_at,
+       k.call_key::bytea AS call_key, coalesce(c.state, '')::text AS call_state, coalesce(c.winning_try, 0)::integer AS winning_try,
+       coalesce(c.cost, 0)::numeric AS call_cost, coalesce(c.replays, 0)::integer AS replays, c.finished_at,
+       coalesce(t.try_no, 0)::integer AS try_no,
+       coalesce(t.holder, '00000000-0000-0000-0000-000000000000')::uuid AS holder,
+       coalesce(t.state, '')::text AS try_state, coalesce(t.reserved, 0)::numeric AS try_reserved,
+       coalesce(t.cost, 0)::numeric AS try_cost
+FROM (SELECT unnest($1::uuid[]) AS run_id, unnest($2::bytea[]) AS call_key) k
 JOIN llm.run_spend s ON s.run_id = k.run_id
+LEFT JOIN llm.llm_call_log c ON c.run_id = k.run_id AND c.call_key = k.call_key
+LEFT JOIN llm.llm_try t ON t.run_id = c.run_id AND t.call_key = c.call_key
+ORDER BY t.try_no
 `
 
-type ReadPursesRow struct {
-	Now      time.Time
-	RunID    uuid.UUID
-	Budget   *money.Pico
-	Reserved money.Pico
-	Spent    money.Pico
-	Version  int64
-	Epoch    int32
-	ClosedAt *time.Time
+type ReadGroupRow struct {
+	Now         time.Time
+	RunID       uuid.UUID
+	Budget      *money.Pico
+	Reserved    money.Pico
+	Spent       money.Pico
+	Version     int64
+	Epoch       int32
+	ClosedAt    *time.Time
+	CallKey     []byte
+	CallState   string
+	WinningTry  int32
+	CallCost    money.Pico
+	Replays     int32
+	FinishedAt  *time.Time
+	TryNo       int32
+	Holder      uuid.UUID
+	TryState    string
+	TryReserved money.Pico
+	TryCost     money.Pico
 }
 
-func (q *Queries) ReadPurses(ctx context.Context, runIds []uuid.UUID) ([]ReadPursesRow, error) {
-	rows, err := q.db.Query(ctx, readPurses, runIds)
+// The purses, and with each key its call and that call's requests, as far as they exist: one row a request, in order.
+func (q *Queries) ReadGroup(ctx context.Context, runIds []uuid.UUID, callKeys [][]byte) ([]ReadGroupRow, error) {
+	rows, err := q.db.Query(ctx, readGroup, runIds, callKeys)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	items := []ReadPursesRow{}
+	items := []ReadGroupRow{}
 	for rows.Next() {
-		var i ReadPursesRow
+		var i ReadGroupRow
 		if err := rows.Scan(
 			&i.Now,
 			&i.RunID,
@@ -249,51 +222,17 @@ func (q *Queries) ReadPurses(ctx context.Context, runIds []uuid.UUID) ([]ReadPur
 			&i.Version,
 			&i.Epoch,
 			&i.ClosedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const readTries = `-- name: ReadTries :many
-SELECT t.run_id, t.call_key, t.try_no, t.holder, t.state, t.reserved, t.cost
-FROM (SELECT unnest($1::uuid[]) AS run_id, unnest($2::bytea[]) AS call_key) k
-JOIN llm.llm_try t ON t.run_id = k.run_id AND t.call_key = k.call_key
-ORDER BY t.run_id, t.call_key, t.try_no
-`
-
-type ReadTriesRow struct {
-	RunID    uuid.UUID
-	CallKey  []byte
-	TryNo    int32
-	Holder   uuid.UUID
-	State    string
-	Reserved money.Pico
-	Cost     money.Pico
-}
-
-func (q *Queries) ReadTries(ctx context.Context, runIds []uuid.UUID, callKeys [][]byte) ([]ReadTriesRow, error) {
-	rows, err := q.db.Query(ctx, readTries, runIds, callKeys)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []ReadTriesRow{}
-	for rows.Next() {
-		var i ReadTriesRow
-		if err := rows.Scan(
-			&i.RunID,
 			&i.CallKey,
+			&i.CallState,
+			&i.WinningTry,
+			&i.CallCost,
+			&i.Replays,
+			&i.FinishedAt,
 			&i.TryNo,
 			&i.Holder,
-			&i.State,
-			&i.Reserved,
-			&i.Cost,
+			&i.TryState,
+			&i.TryReserved,
+			&i.TryCost,
 		); err != nil {
 			return nil, err
 		}

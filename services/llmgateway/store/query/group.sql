@@ -12,22 +12,21 @@ SELECT 1 FROM (SELECT unnest(@run_ids::uuid[]) AS run_id) k
 JOIN llm.run_spend s ON s.run_id = k.run_id
 ORDER BY s.run_id FOR NO KEY UPDATE OF s;
 
--- name: ReadPurses :many
+-- name: ReadGroup :many
+-- The purses, and with each key its call and that call's requests, as far as they exist: one row a request, in order.
 SELECT (SELECT clock_timestamp())::timestamptz AS now,
-       s.run_id, s.budget, s.reserved, s.spent, s.version, s.epoch, s.closed_at
-FROM (SELECT unnest(@run_ids::uuid[]) AS run_id) k
-JOIN llm.run_spend s ON s.run_id = k.run_id;
-
--- name: ReadCalls :many
-SELECT c.run_id, c.call_key, c.created_at, c.state, c.tries, c.winning_try, c.cost, c.replays, c.finished_at
+       s.run_id, s.budget, s.reserved, s.spent, s.version, s.epoch, s.closed_at,
+       k.call_key::bytea AS call_key, coalesce(c.state, '')::text AS call_state, coalesce(c.winning_try, 0)::integer AS winning_try,
+       coalesce(c.cost, 0)::numeric AS call_cost, coalesce(c.replays, 0)::integer AS replays, c.finished_at,
+       coalesce(t.try_no, 0)::integer AS try_no,
+       coalesce(t.holder, '00000000-0000-0000-0000-000000000000')::uuid AS holder,
+       coalesce(t.state, '')::text AS try_state, coalesce(t.reserved, 0)::numeric AS try_reserved,
+       coalesce(t.cost, 0)::numeric AS try_cost
 FROM (SELECT unnest(@run_ids::uuid[]) AS run_id, unnest(@call_keys::bytea[]) AS call_key) k
-JOIN llm.llm_call_log c ON c.run_id = k.run_id AND c.call_key = k.call_key;
-
--- name: ReadTries :many
-SELECT t.run_id, t.call_key, t.try_no, t.holder, t.state, t.reserved, t.cost
-FROM (SELECT unnest(@run_ids::uuid[]) AS run_id, unnest(@call_keys::bytea[]) AS call_key) k
-JOIN llm.llm_try t ON t.run_id = k.run_id AND t.call_key = k.call_key
-ORDER BY t.run_id, t.call_key, t.try_no;
+JOIN llm.run_spend s ON s.run_id = k.run_id
+LEFT JOIN llm.llm_call_log c ON c.run_id = k.run_id AND c.call_key = k.call_key
+LEFT JOIN llm.llm_try t ON t.run_id = c.run_id AND t.call_key = c.call_key
+ORDER BY t.try_no;
 
 -- name: UpdatePurses :exec
 UPDATE llm.run_spend s
