@@ -67,6 +67,9 @@ func (a *attempts) drop(h *hold) {
 
 // handBack returns claims that were granted while the runner already shuts down; their attempts are not counted.
 func (a *attempts) handBack(ctx context.Context, l *lane, claims []*claim) {
+	if len(claims) == 0 {
+		return
+	}
 	list := make([]*hold, len(claims))
 	for i, c := range claims {
 		_, list[i] = a.hold(ctx, l, c)

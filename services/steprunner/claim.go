@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	faultv1 "pawl.internal/gen/pawl/fault/v1"
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	pawlv1 "pawl.internal/gen/pawl/v1"
 	"pawl.internal/services/internal/fault"
@@ -98,9 +99,10 @@ func (c *claimer) send(ctx context.Context, group []*claim) error {
 	return nil
 }
 
-// wholeGroup marks an error that may pass as one that concerns all of a group alike, so that it is not split.
+// wholeGroup marks an error that may pass as one that concerns all of a group alike, so that it is not split: nobody is
+// there to answer, or the runner's lease has run out and is about to be renewed.
 func wholeGroup(err error) error {
-	if repeat.Passing(err) {
+	if repeat.Passing(err) || fault.Is(err, faultv1.ErrorReason_ERROR_REASON_STALE_FENCE) {
 		return fault.Unavailable(err, "the orchestrator is not available")
 	}
 	return err

@@ -10,15 +10,19 @@ import (
 	"pawl.internal/services/internal/redisconn"
 )
 
-// maxSlots is how many steps one heartbeat can list.
-const maxSlots = 10_000
+const (
+	// maxSlots is how many steps one heartbeat can list.
+	maxSlots = 10_000
+	// handBackTime is what handing steps back takes at most: a claim or a release that is under way, and another.
+	handBackTime = 5 * time.Second
+)
 
 // Config is what the step-runner is told at its start.
 type Config struct {
 	Redis redisconn.Config `embed:"" prefix:"redis-"`
 
-	InteractiveSlots int           `help:"Interactive steps executed at once; 0 to leave them to other runners." default:"64"`
-	BatchSlots       int           `help:"Batch steps executed at once; 0 to leave them to other runners." default:"64"`
+	InteractiveSlots int           `help:"Interactive steps executed at once; 0 to leave them to other runners." default:"128"`
+	BatchSlots       int           `help:"Batch steps executed at once; 0 to leave them to other runners." default:"128"`
 	PipelineCache    int           `help:"Compiled pipelines kept in memory." default:"256"`
 	Grace            time.Duration `help:"How long running steps may take to end at shutdown before they are handed back." default:"15s"`
 	RPCTimeout       time.Duration `help:"How long one claim or completion may take before it is repeated." default:"5s" name:"rpc-timeout"`
@@ -44,6 +48,9 @@ func (c Config) Validate() error {
 	}
 	return errors.Join(problems...)
 }
+
+// DrainTime is how long Drain may take: the grace, and then the handing back of what did not end.
+func (c Config) DrainTime() time.Duration { return c.Grace + handBackTime }
 
 // slots gives the classes that the runner serves, with how many steps of each it executes at once.
 func (c Config) slots() map[pawlv1.RunClass]int {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 
+	faultv1 "pawl.internal/gen/pawl/fault/v1"
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	pawlv1 "pawl.internal/gen/pawl/v1"
 	"pawl.internal/services/internal/fault"
@@ -222,6 +223,29 @@ func TestClaimsThatTheOrchestratorRefusesAreDropped(t *testing.T) {
 	})
 	w.announce(interactive, bad, good)
 	w.outcome(good)
+	w.clean(interactive)
+}
+
+func TestClaimsWaitForALeaseThatHasRunOut(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	refused := 0
+	w.orchestrator.set(func(o *orchestrator) {
+		o.onClaim = func(*systemv1.ClaimStepsRequest) error {
+			if refused++; refused <= 3 {
+				return fault.New(faultv1.ErrorReason_ERROR_REASON_STALE_FENCE, "no lease")
+			}
+			return nil
+		}
+	})
+	digest := w.pipeline(double)
+	refs := []*systemv1.StepRef{
+		w.add(given{digest: digest, shard: -1, input: `{"n":1}`}), w.add(given{digest: digest, shard: -1, input: `{"n":1}`}),
+	}
+	w.announce(interactive, refs...)
+	for _, ref := range refs {
+		w.outcome(ref)
+	}
 	w.clean(interactive)
 }
 

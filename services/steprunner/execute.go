@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"runtime/debug"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -88,7 +89,7 @@ func (x *executor) guarded(ctx context.Context, a *step.Attempt) (outcome *syste
 	defer func() {
 		if p := recover(); p != nil {
 			x.metrics.panics.Inc()
-			x.log.ErrorContext(ctx, "step panicked", "run_id", runID(a.Ref), "step", a.Ref.GetStep(), "panic", p,
+			x.log.ErrorContext(ctx, "step panicked", "run_id", runID(a.Ref), "step", a.Ref.GetStep(), "panic", describePanic(p),
 				"stack", string(debug.Stack()))
 			outcome = failed(step.Internal())
 		}
@@ -106,6 +107,14 @@ func (x *executor) guarded(ctx context.Context, a *step.Attempt) (outcome *syste
 		return x.explain(ctx, a, err)
 	}
 	return judge(a, output)
+}
+
+// describePanic tells what a log may know of a panic: any value but the runtime's own may hold data of the run.
+func describePanic(p any) string {
+	if err, ok := p.(runtime.Error); ok {
+		return err.Error()
+	}
+	return fmt.Sprintf("%T", p)
 }
 
 // explain makes an outcome of the reason why there is no output.

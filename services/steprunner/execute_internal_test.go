@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,31 +24,35 @@ type kind func() (json.RawMessage, error)
 
 func (k kind) Execute(context.Context, *step.Attempt) (json.RawMessage, error) { return k() }
 
-// guarded executes a step of the kind.
-func guarded(t *testing.T, k kind) (*systemv1.Outcome, *metrics) {
+// guarded executes a step of the kind, and returns what is logged too.
+func guarded(t *testing.T, k kind) (*systemv1.Outcome, *metrics, string) {
 	t.Helper()
+	var log strings.Builder
 	x := &executor{
 		kinds: map[pipeline.Kind]step.Kind{pipeline.Transform: k}, clock: clock.System(),
-		log: slog.New(slog.DiscardHandler), metrics: newMetrics(prometheus.NewRegistry()),
+		log: slog.New(slog.NewTextHandler(&log, nil)), metrics: newMetrics(prometheus.NewRegistry()),
 	}
-	return x.guarded(t.Context(), &step.Attempt{
+	outcome := x.guarded(t.Context(), &step.Attempt{
 		Ref: &systemv1.StepRef{Step: "it"}, Assignment: &systemv1.Assignment{}, Step: &pipeline.Step{Kind: pipeline.Transform},
 		Scope: expr.NewScope(expr.Data{}), Report: &step.Report{},
-	}), x.metrics
+	})
+	return outcome, x.metrics, log.String()
 }
 
 func TestPanicFailsItsStepAlone(t *testing.T) {
 	t.Parallel()
-	outcome, m := guarded(t, func() (json.RawMessage, error) { panic("secret of the data") })
+	outcome, m, log := guarded(t, func() (json.RawMessage, error) { panic("secret of the data") })
 	require.Equal(t, systemv1.Outcome_FAILURE_CLASS_PERMANENT, outcome.GetFailed().GetClass())
 	require.Equal(t, step.ReasonHandlerError, outcome.GetFailed().GetReason())
 	require.NotContains(t, outcome.GetFailed().GetMessage(), "secret")
+	require.NotContains(t, log, "secret of the data")
+	require.Contains(t, log, "execute_internal_test.go", "the stack is what one needs")
 	require.EqualValues(t, 1, testutil.ToFloat64(m.panics))
 }
 
 func TestFaultOfTheProgramIsNotToldToPeople(t *testing.T) {
 	t.Parallel()
-	outcome, _ := guarded(t, func() (json.RawMessage, error) { return nil, errors.New("secret of the data") })
+	outcome, _, _ := guarded(t, func() (json.RawMessage, error) { return nil, errors.New("secret of the data") })
 	require.Equal(t, step.ReasonHandlerError, outcome.GetFailed().GetReason())
 	require.NotContains(t, outcome.GetFailed().GetMessage(), "secret")
 }

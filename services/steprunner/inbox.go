@@ -97,13 +97,12 @@ func (b *inbox) delete(ids ...string) {
 func (b *inbox) run(ctx context.Context) error {
 	pace := repeat.NewPace(b.clock)
 	for {
-		if err := b.flush(ctx); err == nil {
-			pace.Reset()
-		} else if err := pace.Wait(ctx); err != nil {
-			return err
-		} else {
-			continue
+		for b.flush(ctx) != nil {
+			if err := pace.Wait(ctx); err != nil {
+				return err
+			}
 		}
+		pace.Reset()
 		select {
 		case <-b.wake:
 		case <-ctx.Done():

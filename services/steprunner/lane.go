@@ -48,16 +48,15 @@ func (l *lane) run(ctx, reading context.Context) {
 		}
 		entries, err := l.next(ctx, reading, n)
 		l.slots.give(n - len(entries))
-		if reading.Err() == nil {
-			l.report(ctx, err)
+		l.report(reading, err)
+		if err != nil {
+			if pace.Wait(reading) != nil {
+				return
+			}
+			continue
 		}
-		if err != nil && pace.Wait(reading) != nil {
-			return
-		}
-		if err == nil {
-			pace.Reset()
-			l.begin(ctx, reading, entries)
-		}
+		pace.Reset()
+		l.begin(ctx, reading, entries)
 	}
 }
 
@@ -70,16 +69,15 @@ func (l *lane) next(ctx, reading context.Context, n int) ([]stream.Message, erro
 }
 
 // report logs when the stream becomes unreadable and when it is back.
-func (l *lane) report(ctx context.Context, err error) {
+func (l *lane) report(reading context.Context, err error) {
 	broken := err != nil
-	if was := l.broken.Swap(broken); was == broken {
-		return
+	switch {
+	case reading.Err() != nil, l.broken.Swap(broken) == broken:
+	case broken:
+		l.log.WarnContext(reading, "stream cannot be read", "class", className(l.class), "error", err)
+	default:
+		l.log.InfoContext(reading, "stream is readable again", "class", className(l.class))
 	}
-	if broken {
-		l.log.WarnContext(ctx, "stream cannot be read", "class", className(l.class), "error", err)
-		return
-	}
-	l.log.InfoContext(ctx, "stream is readable again", "class", className(l.class))
 }
 
 // ready says why the lane receives nothing; nil if it does.
@@ -111,30 +109,33 @@ func (l *lane) begin(ctx, reading context.Context, entries []stream.Message) {
 	}
 }
 
-// claim asks until every claim is answered. What is granted begins at once.
+// claim asks until every claim is answered, or ctx ends: then the entries are left to the janitor.
 func (l *lane) claim(ctx, reading context.Context, claims []*claim) {
 	pace := repeat.NewPace(l.clock)
 	for len(claims) > 0 {
+		if l.lease.await(ctx) != nil {
+			return
+		}
 		granted, over, again := l.claimer.ask(ctx, claims)
 		for _, c := range over {
 			l.end(c.entry)
 		}
-		if reading.Err() == nil {
-			l.execute(ctx, granted)
-		} else {
-			l.attempts.handBack(ctx, l, granted)
-		}
+		l.take(ctx, reading, granted)
 		if len(again) < len(claims) {
 			pace.Reset()
 		}
 		if claims = again; len(claims) > 0 && pace.Wait(ctx) != nil {
-			l.slots.give(len(claims))
 			return
 		}
 	}
 }
 
-func (l *lane) execute(ctx context.Context, granted []*claim) {
+// take begins what is granted, or hands it back when the runner shuts down.
+func (l *lane) take(ctx, reading context.Context, granted []*claim) {
+	if reading.Err() != nil {
+		l.attempts.handBack(ctx, l, granted)
+		return
+	}
 	for _, c := range granted {
 		l.attempts.begin(ctx, l, c)
 	}

@@ -132,7 +132,10 @@ func table(c Config) []boot.Entry {
 	return []boot.Entry{
 		{Name: Orchestrator, Needs: []string{LLMGateway}, Build: build(orchestrator.Build, c.Orchestrator)},
 		{Name: LLMGateway, Needs: []string{Orchestrator}, Build: build(llmgateway.Build, c.LLMGateway)},
-		{Name: StepRunner, Needs: []string{Orchestrator, LLMGateway}, Build: build(steprunner.Build, c.StepRunner)},
+		{
+			Name: StepRunner, Needs: []string{Orchestrator, LLMGateway}, Grace: c.StepRunner.DrainTime(),
+			Build: build(steprunner.Build, c.StepRunner),
+		},
 		{Name: Intake, Needs: []string{Orchestrator, LLMGateway}, Build: build(intake.Build, c.Intake)},
 	}
 }

@@ -57,7 +57,7 @@ func (k *Kind) turn(
 ) (json.RawMessage, *badAnswer, error) {
 	answer, err := k.ask(ctx, a, question)
 	if call, ok := errors.AsType[*callError](err); ok {
-		count(a.Report, question, call.failure)
+		count(a, question, call.failure)
 		if call.failure.GetAnswerAtFault() {
 			return nil, unusable(call.failure), nil
 		}
@@ -66,7 +66,7 @@ func (k *Kind) turn(
 	if err != nil {
 		return nil, nil, err
 	}
-	count(a.Report, question, answer)
+	count(a, question, answer)
 	output, bad := read(a.Step, answer.GetText())
 	return output, bad, nil
 }
@@ -81,17 +81,17 @@ type billed interface {
 }
 
 // count adds what a call used to the attempt's usage, and takes its requests off what the step may still send.
-func count(report *step.Report, question *systemv1.GenerateRequest, call billed) {
-	if report.Usage == nil {
-		report.Usage = &systemv1.Usage{}
+func count(a *step.Attempt, question *systemv1.GenerateRequest, call billed) {
+	if a.Report.Usage == nil {
+		a.Report.Usage = &systemv1.Usage{}
 	}
-	usage := report.Usage
+	usage := a.Report.Usage
 	usage.InputTokens += call.GetInputTokens()
 	usage.OutputTokens += call.GetOutputTokens()
 	usage.CostPicoUsd += call.GetCostPicoUsd()
 	usage.Calls += call.GetCalls()
-	if spend := call.GetRunSpend(); spend.GetVersion() >= usage.GetRunSpend().GetVersion() && spend != nil {
+	if spend := call.GetRunSpend(); spend != nil && spend.GetVersion() >= usage.GetRunSpend().GetVersion() {
 		usage.RunSpend = spend
 	}
-	question.CallsLeft -= call.GetCalls()
+	question.CallsLeft = a.Assignment.GetCallsLeft() - usage.GetCalls()
 }
