@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/big"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	broken "github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
@@ -92,7 +94,7 @@ func (s *Schema) Validate(value any) []Violation {
 func violations(invalid *jsonschema.ValidationError) []Violation {
 	var list []Violation
 	for _, leaf := range leaves(invalid) {
-		list = append(list, Violation{pointer(leaf.InstanceLocation), inEnglish(leaf)})
+		list = append(list, Violation{pointer(leaf.InstanceLocation), discreetly(leaf)})
 	}
 	slices.SortFunc(list, func(a, b Violation) int {
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Message, b.Message))
@@ -115,6 +117,37 @@ func leaves(invalid *jsonschema.ValidationError) []*jsonschema.ValidationError {
 
 func inEnglish(e *jsonschema.ValidationError) string {
 	return e.ErrorKind.LocalizedString(message.NewPrinter(language.English))
+}
+
+// discreetly says what is wrong with a value without repeating it: what broke a step is stored and shown, and the value may
+// be personal.
+func discreetly(e *jsonschema.ValidationError) string {
+	switch rule := e.ErrorKind.(type) {
+	case *broken.Format:
+		return "is not a valid " + rule.Want
+	case *broken.Pattern:
+		return fmt.Sprintf("does not match the pattern '%s'", rule.Want)
+	case *broken.Minimum:
+		return "must be at least " + decimal(rule.Want)
+	case *broken.Maximum:
+		return "must be at most " + decimal(rule.Want)
+	case *broken.ExclusiveMinimum:
+		return "must be more than " + decimal(rule.Want)
+	case *broken.ExclusiveMaximum:
+		return "must be less than " + decimal(rule.Want)
+	case *broken.MultipleOf:
+		return "must be a multiple of " + decimal(rule.Want)
+	case *broken.PropertyNames:
+		return "has a field with a name that is not allowed"
+	default:
+		return inEnglish(e)
+	}
+}
+
+// decimal writes a number of a schema.
+func decimal(n *big.Rat) string {
+	f, _ := n.Float64()
+	return strconv.FormatFloat(f, 'g', -1, 64)
 }
 
 func pointer(keys []string) string {
