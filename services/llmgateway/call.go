@@ -50,22 +50,36 @@ func (s *Service) resolve(f *flight) outcome {
 			return s.interrupted(begin, err)
 		}
 		f.markBegun(found.Since)
-		switch {
-		case found.State == store.CallAnswered:
+		switch found.State {
+		case store.CallAnswered:
 			return s.replay(f, found)
-		case found.State == store.CallAmbiguous && len(found.AmbiguousTargets) > int(f.ask.req.GetAmbiguousOk()):
-			return outcome{failed: failedAmbiguous(), cost: found.Cost, spend: found.Spend, calls: a.calls}
-		case found.State == store.CallInFlight:
+		case store.CallInFlight:
 			if err := s.clock.Sleep(begin, look); err != nil {
 				return s.interrupted(begin, err)
 			}
-		default:
-			o, decided := a.run(found)
-			if decided {
-				return o
+			continue
+		case store.CallAmbiguous:
+			allowed, err := s.mayAskAgain(begin, f.ask)
+			if err != nil {
+				return s.interrupted(begin, err)
 			}
+			if !allowed {
+				return outcome{failed: failedAmbiguous(), cost: found.Cost, spend: found.Spend, calls: a.calls}
+			}
+		case store.CallFailed, store.CallCancelled:
+		}
+		if o, decided := a.run(found); decided {
+			return o
 		}
 	}
+}
+
+// mayAskAgain reports whether the step may send another request although some are of unknown fate: not unless its policy
+// has allowed for all of them.
+func (s *Service) mayAskAgain(ctx context.Context, a *ask) (bool, error) {
+	step := a.req.GetStep()
+	n, err := s.store.CountAmbiguous(ctx, a.key.RunID, step.GetStep(), step.GetShard(), step.GetGeneration())
+	return n <= int(a.req.GetAmbiguousOk()), err
 }
 
 // interrupted says why a flight ended before anything was sent.

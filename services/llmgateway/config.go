@@ -37,7 +37,7 @@ type Config struct {
 	Lease        time.Duration `help:"How long a gateway may be silent before its calls in flight count as ambiguous." default:"10s"`
 	PermitTTL    time.Duration `name:"permit-ttl" help:"How long the permits of a silent gateway are kept for it." default:"2s"`
 	CommitLanes  int           `help:"How many groups of calls commit at the same time." default:"2"`
-	ControlConns int32         `help:"Connections of the pool for leases and sweeps." default:"2"`
+	ControlConns int32         `help:"Connections of the pool for leases and sweeps." default:"3"`
 }
 
 // Validate returns all that is wrong with the configuration.

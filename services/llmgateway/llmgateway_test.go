@@ -251,6 +251,28 @@ func TestADeadGatewaysCallIsAmbiguous(t *testing.T) {
 	b.balanced()
 }
 
+// The policy counts over all questions of a step: what it has allowed for the first one it has not allowed for the second.
+func TestOneRepeatIsAllowedAStepNotAQuestion(t *testing.T) {
+	b := newBench(t)
+	g := b.gateway(nil)
+	run := b.ids.V7()
+	b.main.inject(t, simulated.Fault{Kind: "cut", Count: 2})
+	require.Equal(t, "network", g.failure(t, b.question(run, "a")).GetReason())
+	first := b.question(run, "a")
+	first.AmbiguousOk = 1
+	second := b.question(run, "a")
+	second.Ask, second.AmbiguousOk = 1, 1
+	require.Equal(t, "network", g.failure(t, second).GetReason())
+	require.Equal(t, "call_ambiguous", g.failure(t, second).GetReason())
+	require.Equal(t, "call_ambiguous", g.failure(t, first).GetReason())
+	require.Equal(t, 2, b.main.received())
+	other := b.question(run, "a")
+	other.Step.Shard = 1
+	g.answer(t, other)
+	second.AmbiguousOk = 2
+	g.answer(t, second)
+}
+
 func TestAHolderWithALiveLeaseIsNotJudged(t *testing.T) {
 	b := newBench(t)
 	first, second := b.gateway(nil), b.gateway(nil)

@@ -52,7 +52,7 @@ func (r *request) do() (o outcome, decided bool, f failure.Failure) {
 		return o, true, f
 	}
 	x, latency := r.send()
-	permit.Release()
+	permit.Release() // storing needs none
 	o, f = r.settle(x, latency)
 	return o, true, f
 }

@@ -12,7 +12,6 @@ import (
 	"pawl.internal/services/internal/boot"
 	"pawl.internal/services/internal/pg"
 	"pawl.internal/services/internal/redisconn"
-	"pawl.internal/services/llmgateway/catalog"
 	"pawl.internal/services/llmgateway/permit"
 	"pawl.internal/services/llmgateway/store"
 )
@@ -128,9 +127,8 @@ func (s *Service) openModels(ctx context.Context, p *boot.Process, cfg Config) e
 		return nil
 	})
 	for _, provider := range known.Providers {
-		if provider.Kind == catalog.Simulated {
-			p.Log.Info("the simulated provider serves: answers are not a model's", "provider", provider.Name)
-		}
+		p.Log.Info("provider", "name", provider.Name, "kind", provider.Kind, "base_url", provider.BaseURL, "key", provider.KeyID,
+			"models", known.Models(provider.Name))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
@@ -129,6 +130,17 @@ func (s *Store) findGroup(ctx context.Context, _ int, group []*find) error {
 		}
 	}
 	return nil
+}
+
+// CountAmbiguous counts the requests of unknown fate over all questions of a generation of a step or shard.
+func (s *Store) CountAmbiguous(ctx context.Context, runID uuid.UUID, step string, shard, generation int32) (int, error) {
+	n, err := db.New(s.pool).CountAmbiguous(ctx, db.CountAmbiguousParams{
+		RunID: runID, Step: step, Shard: shard, Generation: generation,
+	})
+	if err != nil {
+		return 0, fmt.Errorf("count ambiguous requests: %w", pg.Fault(err))
+	}
+	return int(n), nil
 }
 
 // MakePartitions makes the tables' partitions of the next days, as far as they are missing.

@@ -13,6 +13,32 @@ import (
 	money "pawl.internal/services/internal/money"
 )
 
+const countAmbiguous = `-- name: CountAmbiguous :one
+SELECT count(*)::integer AS requests
+FROM llm.llm_call_log c
+JOIN llm.llm_try t ON t.run_id = c.run_id AND t.call_key = c.call_key AND t.state = 'ambiguous'
+WHERE c.run_id = $1 AND c.step = $2 AND c.shard = $3 AND c.generation = $4
+`
+
+type CountAmbiguousParams struct {
+	RunID      uuid.UUID
+	Step       string
+	Shard      int32
+	Generation int32
+}
+
+func (q *Queries) CountAmbiguous(ctx context.Context, arg CountAmbiguousParams) (int32, error) {
+	row := q.db.QueryRow(ctx, countAmbiguous,
+		arg.RunID,
+		arg.Step,
+		arg.Shard,
+		arg.Generation,
+	)
+	var requests int32
+	err := row.Scan(&requests)
+	return requests, err
+}
+
 const findCalls = `-- name: FindCalls :many
 SELECT k.n::integer AS n, (SELECT clock_timestamp())::timestamptz AS now,
        coalesce(s.spent, 0)::numeric AS spent, coalesce(s.version, 0)::bigint AS version,

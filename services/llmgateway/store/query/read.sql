@@ -18,6 +18,12 @@ LEFT JOIN LATERAL (
 ) a ON true
 LEFT JOIN llm.llm_try w ON w.run_id = c.run_id AND w.call_key = c.call_key AND w.try_no = c.winning_try;
 
+-- name: CountAmbiguous :one
+SELECT count(*)::integer AS requests
+FROM llm.llm_call_log c
+JOIN llm.llm_try t ON t.run_id = c.run_id AND t.call_key = c.call_key AND t.state = 'ambiguous'
+WHERE c.run_id = @run_id AND c.step = @step AND c.shard = @shard AND c.generation = @generation;
+
 -- name: ListCalls :many
 SELECT call_key, step, shard, state, cost, replays, created_at, finished_at, prompt_version
 FROM llm.llm_call_log WHERE run_id = @run_id AND tenant = @tenant
