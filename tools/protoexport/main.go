@@ -18,13 +18,15 @@ import (
 )
 
 // exported lists every third-party file that a file below proto/ may import.
-var exported = []string{
-	"buf/validate/validate.proto",
-	"google/api/annotations.proto",
-	"google/api/field_behavior.proto",
-	"google/api/http.proto",
-	"protoc-gen-openapiv2/options/annotations.proto",
-	"protoc-gen-openapiv2/options/openapiv2.proto",
+func exported() []string {
+	return []string{
+		"buf/validate/validate.proto",
+		"google/api/annotations.proto",
+		"google/api/field_behavior.proto",
+		"google/api/http.proto",
+		"protoc-gen-openapiv2/options/annotations.proto",
+		"protoc-gen-openapiv2/options/openapiv2.proto",
+	}
 }
 
 func main() {
@@ -39,8 +41,8 @@ func main() {
 }
 
 func export(folder string) error {
-	files := make([]protoreflect.FileDescriptor, 0, len(exported))
-	for _, path := range exported {
+	var files []protoreflect.FileDescriptor
+	for _, path := range exported() {
 		file, err := protoregistry.GlobalFiles.FindFileByPath(path)
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
