@@ -31,7 +31,7 @@ func (s *Service) tell(ctx context.Context) error {
 			}
 			if err := s.tellOnce(ctx, owed); err != nil {
 				s.store.PutBackOwed(owed)
-				s.log.Debug("spend is not confirmed", "runs", len(owed), "error", err)
+				s.log.DebugContext(ctx, "spend is not confirmed", "runs", len(owed), "error", err)
 				return
 			}
 		}
@@ -55,7 +55,7 @@ func (s *Service) tellOnce(ctx context.Context, owed []store.Owed) error {
 func (s *Service) sweep(ctx context.Context) error {
 	return clock.Every(ctx, s.clock, sweepEvery, func(ctx context.Context) {
 		if err := s.store.FindOwed(ctx, owedFor, tellMost); err != nil && ctx.Err() == nil {
-			s.log.Warn("owed spend cannot be found", "error", err)
+			s.log.WarnContext(ctx, "owed spend cannot be found", "error", err)
 		}
 	})
 }

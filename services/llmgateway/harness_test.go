@@ -70,24 +70,24 @@ type upstream struct {
 	url string
 }
 
-func newUpstream(t testing.TB) *upstream {
-	t.Helper()
+func newUpstream(tb testing.TB) *upstream {
+	tb.Helper()
 	p := simulated.New(simulated.Config{Models: []string{"small", "large"}}, clock.System())
 	server := httptest.NewServer(p)
-	t.Cleanup(server.Close)
-	t.Cleanup(p.DeleteFaults) // let go of what is held, or the server cannot close
+	tb.Cleanup(server.Close)
+	tb.Cleanup(p.DeleteFaults) // let go of what is held, or the server cannot close
 	return &upstream{Provider: p, url: server.URL + "/v1"}
 }
 
-func newBench(t testing.TB) *bench {
-	t.Helper()
-	keys := testkit.Redis(t)
+func newBench(tb testing.TB) *bench {
+	tb.Helper()
+	keys := testkit.Redis(tb)
 	b := &bench{
-		t: t, database: testkit.Postgres(t, llmgateway.Schema()), redis: keys.Client, redisURL: keys.URL, prefix: keys.Prefix,
+		t: tb, database: testkit.Postgres(tb, llmgateway.Schema()), redis: keys.Client, redisURL: keys.URL, prefix: keys.Prefix,
 		ids: ids.New(clock.System()), orders: &orchestrator{spent: map[uuid.UUID]*systemv1.Spend{}}, log: &syncBuffer{},
-		main: newUpstream(t), spare: newUpstream(t), change: func(s string) string { return s },
+		main: newUpstream(tb), spare: newUpstream(tb), change: func(s string) string { return s },
 	}
-	t.Setenv("LLM_KEY", apiKey)
+	tb.Setenv("LLM_KEY", apiKey)
 	return b
 }
 

@@ -44,7 +44,7 @@ type lease struct {
 func (l *lease) run(ctx context.Context) error {
 	return clock.Every(ctx, l.clock, l.interval(), func(ctx context.Context) {
 		if err := l.renew(ctx); err != nil && ctx.Err() == nil {
-			l.log.Warn("lease cannot be renewed", "error", err)
+			l.log.WarnContext(ctx, "lease cannot be renewed", "error", err)
 		}
 	})
 }
@@ -98,7 +98,7 @@ func (s *Service) judge(ctx context.Context) error {
 			return
 		}
 		if err := s.judgeOnce(ctx); err != nil && ctx.Err() == nil {
-			s.log.Warn("orphans cannot be judged", "error", err)
+			s.log.WarnContext(ctx, "orphans cannot be judged", "error", err)
 		}
 	})
 }
@@ -121,6 +121,6 @@ func (s *Service) judgeOnce(ctx context.Context) error {
 		}
 	}
 	s.metrics.orphans.Add(float64(len(orphans)))
-	s.log.Warn("requests of dead gateways are ambiguous now", "count", len(orphans))
+	s.log.WarnContext(ctx, "requests of dead gateways are ambiguous now", "count", len(orphans))
 	return nil
 }

@@ -125,7 +125,7 @@ func (s *Service) partitions(ctx context.Context) error {
 // makePartitions logs what goes wrong and leaves it to the next time.
 func (s *Service) makePartitions(ctx context.Context) {
 	if err := s.store.MakePartitions(ctx, s.clock.Now()); err != nil && ctx.Err() == nil {
-		s.log.Warn("partitions cannot be made; rows go to the default ones", "error", err)
+		s.log.WarnContext(ctx, "partitions cannot be made; rows go to the default ones", "error", err)
 	}
 }
 
@@ -153,6 +153,6 @@ func (s *Service) Drain(ctx context.Context) {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTime)
 	defer cancel()
 	if !s.flights.awaitNone(last) {
-		s.log.Warn("calls were left behind", "count", len(s.flights.runs()))
+		s.log.WarnContext(ctx, "calls were left behind", "count", len(s.flights.runs()))
 	}
 }

@@ -145,7 +145,6 @@ func TestI02ManyCallersShareOneRequest(t *testing.T) {
 			led++
 		}
 	}
-	require.Len(t, answers, 0)
 	require.Equal(t, 1, led)
 	require.Equal(t, int32(1), calls)
 	require.Equal(t, 1, b.main.received())

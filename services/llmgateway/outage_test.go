@@ -92,7 +92,7 @@ func TestI03TheLimitHoldsAcrossReplicasAndAFlush(t *testing.T) {
 		all.Go(func() {
 			s, err := gateways[i%2].ask(t.Context(), b.question(run, fmt.Sprint("question ", i)))
 			if err != nil || s.answer == nil {
-				failed <- fmt.Errorf("%v %v", err, s.failure)
+				failed <- fmt.Errorf("%v: %w", s.failure, err)
 			}
 		})
 	}

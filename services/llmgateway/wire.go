@@ -91,7 +91,7 @@ func (s *Service) endLease(ctx context.Context) {
 		return
 	}
 	if err := s.store.EndLease(ctx, s.lease.holder); err != nil {
-		s.log.Warn("lease not ended", "error", err)
+		s.log.WarnContext(ctx, "lease not ended", "error", err)
 	}
 }
 
@@ -113,7 +113,7 @@ func (s *Service) openModels(ctx context.Context, p *boot.Process, cfg Config) e
 		return fmt.Errorf("models: %w", err)
 	}
 	for _, warning := range known.Warnings {
-		p.Log.Warn("models file", "warning", warning)
+		p.Log.WarnContext(ctx, "models file", "warning", warning)
 	}
 	prices, err := s.store.PutPrices(ctx, known.Prices)
 	if err != nil {
@@ -127,7 +127,7 @@ func (s *Service) openModels(ctx context.Context, p *boot.Process, cfg Config) e
 		return nil
 	})
 	for _, provider := range known.Providers {
-		p.Log.Info("provider", "name", provider.Name, "kind", provider.Kind, "base_url", provider.BaseURL, "key", provider.KeyID,
+		p.Log.InfoContext(ctx, "provider", "name", provider.Name, "kind", provider.Kind, "base_url", provider.BaseURL, "key", provider.KeyID,
 			"models", known.Models(provider.Name))
 	}
 	return nil

@@ -15,7 +15,7 @@ import (
 	"pawl.internal/services/llmgateway/provider"
 )
 
-var today = time.Date(2026, time.November, 30, 0, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant in all but form
+var today = time.Date(2026, time.November, 30, 0, 0, 0, 0, time.UTC)
 
 func env(name string) (string, bool) {
 	value, ok := map[string]string{"LLM_KEY": " sk-1 \n", "EMPTY": ""}[name]

@@ -11,7 +11,7 @@ import (
 	"pawl.internal/services/llmgateway/failure"
 )
 
-var now = time.Date(2026, time.November, 30, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant in all but form
+var now = time.Date(2026, time.November, 30, 12, 0, 0, 0, time.UTC)
 
 // header makes a header of "Name: value" lines.
 func header(lines ...string) http.Header {

@@ -48,8 +48,6 @@ type rule struct {
 
 // table is all that is known about providers' errors. The first rule that applies decides, so within a stage (finish, code,
 // kind, phrase, status) the narrower rule stands first.
-//
-//nolint:funlen // a table
 func table() []rule {
 	return []rule{
 		// How the model ended, in an answer with status 200.

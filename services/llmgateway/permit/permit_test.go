@@ -233,7 +233,7 @@ func TestGivingUpInLineLosesNoPermit(t *testing.T) {
 func TestADeadReplicasPermitsReturn(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2, 2)
-	own := redis.NewClient(&redis.Options{Addr: c.client.(*redis.Client).Options().Addr}) //nolint:forcetypeassert // a single server
+	own := redis.NewClient(&redis.Options{Addr: c.client.(*redis.Client).Options().Addr})
 	dying := c.start("dying", own)
 	dying.hold(t, 2)
 	require.NoError(t, own.Close()) // it cannot say anything any more

@@ -56,7 +56,11 @@ func TestContradictoryCountsAreRefused(t *testing.T) {
 	t.Parallel()
 	r := row(t, "1", "1", "1")
 	for _, u := range []price.Usage{
-		{Input: 10, CachedInput: 11}, {Input: 10, CachedInput: 6, CacheWrite: 6}, {Input: -1}, {Output: -1}, {CachedInput: -1, Input: 3},
+		{Input: 10, CachedInput: 11},
+		{Input: 10, CachedInput: 6, CacheWrite: 6},
+		{Input: -1},
+		{Output: -1},
+		{CachedInput: -1, Input: 3},
 		{Output: 3, Reasoning: 4},
 	} {
 		_, err := r.Cost(u)

@@ -36,7 +36,7 @@ func TestLocalAnswers(t *testing.T) {
 		w.WriteHeader(http.StatusTooManyRequests)
 		w.Header().Set("Retry-After", "too late")
 		_, _ = io.WriteString(w, string(body)+" "+r.Header.Get("X-A")+" "+r.URL.Path)
-		w.(http.Flusher).Flush() //nolint:forcetypeassert // it is ours
+		w.(http.Flusher).Flush()
 		_, _ = io.WriteString(w, "!")
 	})
 	require.NoError(t, x.Err)

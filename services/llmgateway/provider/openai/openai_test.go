@@ -211,13 +211,13 @@ func TestSilenceTimesOut(t *testing.T) {
 		"keep-alive lines are no progress": func(w http.ResponseWriter, r *http.Request) {
 			_ = clock.Every(r.Context(), clock.System(), 10*time.Millisecond, func(context.Context) {
 				_, _ = io.WriteString(w, "\n")
-				w.(http.Flusher).Flush() //nolint:forcetypeassert // net/http's own
+				w.(http.Flusher).Flush()
 			})
 		},
 		"idle": func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.ReadAll(r.Body)
 			_, _ = io.WriteString(w, `{"choi`)
-			w.(http.Flusher).Flush() //nolint:forcetypeassert // net/http's own
+			w.(http.Flusher).Flush()
 			<-r.Context().Done()
 		},
 	} {
@@ -267,7 +267,7 @@ func TestAConnectionCutWhileTheRequestIsWritten(t *testing.T) {
 			return
 		}
 		_, _ = bufio.NewReader(conn).Peek(1024)
-		_ = conn.(*net.TCPConn).SetLinger(0) //nolint:forcetypeassert // it is TCP
+		_ = conn.(*net.TCPConn).SetLinger(0)
 		_ = conn.Close()
 	}()
 	r := ask()
