@@ -1,6 +1,8 @@
 package orchestrator
 
 import (
+	"slices"
+
 	pawlv1 "pawl.internal/gen/pawl/v1"
 	"pawl.internal/services/internal/pipeline"
 	"pawl.internal/services/orchestrator/machine"
@@ -26,7 +28,8 @@ func newCompile() (store.Compile, error) {
 func storePipeline(c *pipeline.Compiled) (*store.Pipeline, error) {
 	p := &store.Pipeline{
 		Digest: c.Digest, Name: c.Name, Version: c.Version, OutputStep: c.ResultStep.Name, Callbacks: c.CallbackEvents,
-		Labels: c.Labels, Inputs: make([]store.StepInputs, len(c.Steps)),
+		NoCalls: !slices.ContainsFunc(c.Steps, func(s *pipeline.Step) bool { return s.Kind == pipeline.LLM }),
+		Labels:  c.Labels, Inputs: make([]store.StepInputs, len(c.Steps)),
 		Interactive: planOf(c, pawlv1.RunClass_RUN_CLASS_INTERACTIVE), Batch: planOf(c, pawlv1.RunClass_RUN_CLASS_BATCH),
 	}
 	if c.Budget > 0 {

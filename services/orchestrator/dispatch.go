@@ -3,8 +3,6 @@ package orchestrator
 import (
 	"context"
 	"log/slog"
-	"maps"
-	"slices"
 	"time"
 
 	"pawl.internal/services/internal/clock"
@@ -13,47 +11,87 @@ import (
 )
 
 const (
-	// dispatchEvery is how often the streams' windows are set anew when nothing wakes the dispatcher.
-	dispatchEvery = time.Second
+	// measureEvery is how often the load is measured and the windows are put right, and dispatchAgain the wait after a
+	// failure.
+	measureEvery  = time.Second
+	dispatchAgain = time.Second
 	// dispatchPause is the least time between two rounds: what becomes free meanwhile is filled together.
-	dispatchPause = 5 * time.Millisecond
+	dispatchPause = 10 * time.Millisecond
+	// lookEvery is how long steps that were read ahead go before those that have become READY since.
+	lookEvery = 250 * time.Millisecond
+	// A question to the database that takes long, such as beside an old snapshot, is asked less often: what it takes is at
+	// most this part of the time.
+	measureShare, lookShare = 20, 5
+
 	// leastWindow is the smallest window of a class.
 	leastWindow = 16
 	// windowTime is the time for whose throughput a window has room.
 	windowTime = 100 * time.Millisecond
+	// windowsAhead is how many windows of READY steps are read ahead.
+	windowsAhead = 10
 )
 
 // dispatcher keeps the streams short: it moves READY steps to them only while their window has room, so that the backlog
-// lives in PostgreSQL, and every tenant gets its turn. As long as nothing waits it only sets the windows, and groups fill
-// them themselves.
+// lives in PostgreSQL, and every tenant gets its turn. As long as nothing waits it only measures the load once a second:
+// groups fill the windows themselves.
 type dispatcher struct {
 	store   *store.Store
 	clock   clock.Clock
 	log     *slog.Logger
 	metrics *metrics
-	// turn is the tenant that was served last, by class.
-	turn map[machine.Class]string
-	rate map[machine.Class]*rate
+
+	queues   []*queue
+	measured time.Time // when the load is to be measured again
+}
+
+// queue is what the dispatcher knows of a class.
+type queue struct {
+	class machine.Class
+	// size is the window.
+	size int
+	// ahead are READY steps that were read ahead, in the order in which they go.
+	ahead []store.ReadyStep
+	// all says that no others waited when they were read; mark is for Window.Drained.
+	all  bool
+	mark int64
+	// stale is when they are to be read anew.
+	stale time.Time
+	// lastServed is the tenant whose step was dispatched last.
+	lastServed string
+	rate       rate
+}
+
+func newDispatcher(s *store.Store, c clock.Clock, log *slog.Logger, m *metrics) *dispatcher {
+	d := &dispatcher{store: s, clock: c, log: log, metrics: m}
+	for _, class := range machine.AllClasses() {
+		d.queues = append(d.queues, &queue{class: class})
+	}
+	return d
 }
 
 // run dispatches until ctx ends.
 func (d *dispatcher) run(ctx context.Context) error {
 	for {
-		if err := d.round(ctx); err != nil && ctx.Err() == nil {
+		more, err := d.round(ctx)
+		pause := dispatchPause
+		if err != nil && ctx.Err() == nil {
 			d.log.WarnContext(ctx, "dispatch failed, and is repeated", "error", err)
+			pause = dispatchAgain
 		}
-		if err := d.wait(ctx); err != nil {
+		if err := d.clock.Sleep(ctx, pause); err != nil {
 			return err
+		}
+		if !more {
+			if err := d.wait(ctx); err != nil {
+				return err
+			}
 		}
 	}
 }
 
-// wait returns when there may be something to dispatch.
+// wait returns when there may be something to dispatch, or the load is to be measured.
 func (d *dispatcher) wait(ctx context.Context) error {
-	if err := d.clock.Sleep(ctx, dispatchPause); err != nil {
-		return err
-	}
-	timer := d.clock.NewTimer(dispatchEvery)
+	timer := d.clock.NewTimer(d.measured.Sub(d.clock.Now()))
 	defer timer.Stop()
 	select {
 	case <-d.store.Window().Wake():
@@ -65,86 +103,114 @@ func (d *dispatcher) wait(ctx context.Context) error {
 	}
 }
 
-// round fills the windows of both classes.
-func (d *dispatcher) round(ctx context.Context) error {
-	runners, err := d.store.Runners(ctx)
+// round fills the windows of all classes, and reports whether there is more that could be dispatched at once.
+func (d *dispatcher) round(ctx context.Context) (more bool, err error) {
+	if err := d.measure(ctx); err != nil {
+		return false, err
+	}
+	for _, q := range d.queues {
+		again, err := d.fill(ctx, q)
+		if err != nil {
+			return false, err
+		}
+		more = more || again
+	}
+	return more, nil
+}
+
+// measure sets the sizes of the windows and puts their room right, if it is time.
+func (d *dispatcher) measure(ctx context.Context) error {
+	began := d.clock.Now()
+	if began.Before(d.measured) {
+		return nil
+	}
+	window := d.store.Window()
+	// What groups take and give back while the load is read is right already: the room is adjusted by what was wrong before.
+	before := make([]int, len(d.queues))
+	for i, q := range d.queues {
+		before[i] = window.Room(q.class)
+	}
+	load, err := d.store.Load(ctx)
 	if err != nil {
 		return err
 	}
-	dispatched, err := d.store.Dispatched(ctx)
-	if err != nil {
-		return err
-	}
-	for _, class := range machine.AllClasses() {
-		d.metrics.dispatched(class, dispatched[class])
-		room := d.window(class, runners) - dispatched[class]
-		if err := d.fill(ctx, class, room); err != nil {
-			return err
+	for i, q := range d.queues {
+		now := load[q.class]
+		d.metrics.dispatched(q.class, now.Dispatched)
+		perSecond := q.rate.perSecond(began, window.Left(q.class))
+		q.size = max(leastWindow, 2*now.Slots, int(perSecond*windowTime.Seconds()))
+		window.Adjust(q.class, q.size-now.Dispatched-before[i])
+		if now.Waiting {
+			window.Wait(q.class) // perhaps another replica has left them
 		}
 	}
+	d.measured = began.Add(max(measureEvery, measureShare*d.clock.Now().Sub(began)))
 	return nil
 }
 
-// window is how many steps of the class may be queued or running.
-func (d *dispatcher) window(class machine.Class, runners []store.Runner) int {
-	slots := 0
-	for _, r := range runners {
-		switch {
-		case !r.Alive:
-		case class == machine.Batch:
-			slots += r.BatchSlots
-		default:
-			slots += r.InteractiveSlots
-		}
+// fill dispatches steps of a class that wait, as far as there is room, and reports whether there is room for more.
+func (d *dispatcher) fill(ctx context.Context, q *queue) (more bool, err error) {
+	window := d.store.Window()
+	room := window.Room(q.class)
+	if _, waiting := window.Waiting(q.class); room <= 0 || !waiting {
+		return false, nil
 	}
-	perSecond := d.rate[class].perSecond(d.clock.Now(), d.store.Window().Left(class))
-	return max(leastWindow, 2*slots, int(perSecond*windowTime.Seconds()))
+	if err := d.look(ctx, q); err != nil {
+		return false, err
+	}
+	next := q.ahead[:min(room, len(q.ahead))]
+	q.ahead = q.ahead[len(next):]
+	if len(q.ahead) == 0 && q.all {
+		window.Drained(q.class, q.mark)
+	}
+	if len(next) == 0 {
+		return false, nil
+	}
+	q.lastServed = next[len(next)-1].Tenant
+	dispatched, err := d.dispatch(ctx, q, next)
+	_, waiting := window.Waiting(q.class)
+	return waiting && dispatched > 0 && window.Room(q.class) > 0, err
 }
 
-// fill dispatches READY steps while there is room, and then tells the window what is left.
-func (d *dispatcher) fill(ctx context.Context, class machine.Class, room int) error {
-	// Without room one step is looked for all the same, to know whether any waits.
-	ready, err := d.store.ReadySteps(ctx, class, max(room, 1))
+// look reads READY steps ahead, unless there are some that are fresh enough.
+func (d *dispatcher) look(ctx context.Context, q *queue) error {
+	began := d.clock.Now()
+	if len(q.ahead) > 0 && began.Before(q.stale) {
+		return nil
+	}
+	mark, _ := d.store.Window().Waiting(q.class)
+	ahead, all, err := d.store.Ready(ctx, q.class, q.lastServed, windowsAhead*q.size)
 	if err != nil {
 		return err
 	}
-	chosen, more := d.choose(class, ready, room)
-	d.store.Window().Set(class, room-len(chosen), more)
-	if len(chosen) == 0 {
-		return nil
-	}
-	events := make([]*store.Event, len(chosen))
-	for i, ref := range chosen {
-		events[i] = &store.Event{Ref: ref, Make: func(r machine.Ref, _ time.Time) machine.Event {
+	q.ahead, q.all, q.mark = ahead, all, mark
+	q.stale = began.Add(max(lookEvery, lookShare*d.clock.Now().Sub(began)))
+	return nil
+}
+
+// dispatch takes room for the steps and has them dispatched, and returns how many were. The others have been dispatched by
+// another replica, or do not wait any more: what was read ahead is out of date.
+func (d *dispatcher) dispatch(ctx context.Context, q *queue, steps []store.ReadyStep) (int, error) {
+	window := d.store.Window()
+	window.Adjust(q.class, -len(steps))
+	events := make([]*store.Event, len(steps))
+	for i, step := range steps {
+		events[i] = &store.Event{Ref: step.Ref, Make: func(r machine.Ref, _ time.Time) machine.Event {
 			return machine.Dispatched{Ref: r}
 		}}
 	}
-	return away(d.store.Submit(ctx, events...))
-}
-
-// choose takes steps from the tenants in turn, beginning behind the one that was served last, and reports whether it had to
-// leave any. READY steps of paused runs are left too; the next rounds look at them again.
-func (d *dispatcher) choose(class machine.Class, ready map[string][]store.Ref, room int) (chosen []store.Ref, more bool) {
-	tenants := slices.Sorted(maps.Keys(ready))
-	first, _ := slices.BinarySearch(tenants, d.turn[class]+"\x00")
-	waiting := 0
-	for _, refs := range ready {
-		waiting += len(refs)
-	}
-	for round := 0; len(chosen) < min(room, waiting); round++ {
-		for i := range tenants {
-			tenant := tenants[(first+i)%len(tenants)]
-			if round < len(ready[tenant]) && len(chosen) < room {
-				chosen = append(chosen, ready[tenant][round])
-				d.turn[class] = tenant
-			}
+	errs := d.store.Submit(ctx, events...)
+	dispatched := 0
+	for _, err := range errs {
+		if err == nil {
+			dispatched++
 		}
 	}
-	// A tenant of which as many were found as were asked for may have more.
-	for _, refs := range ready {
-		more = more || len(refs) >= max(room, 1)
+	if dispatched < len(steps) {
+		window.Unused(q.class, len(steps)-dispatched)
+		q.ahead = nil
 	}
-	return chosen, more || waiting > len(chosen)
+	return dispatched, away(errs)
 }
 
 // rate measures how many steps leave a class in a second.
@@ -154,9 +220,9 @@ type rate struct {
 	last float64
 }
 
-// perSecond takes the count so far and returns the rate of the last second or so.
+// perSecond takes the count so far and returns the rate since it was taken before.
 func (r *rate) perSecond(now time.Time, left int64) float64 {
-	if passed := now.Sub(r.at); passed >= dispatchEvery {
+	if passed := now.Sub(r.at); passed > 0 {
 		if !r.at.IsZero() {
 			r.last = float64(left-r.left) / passed.Seconds()
 		}

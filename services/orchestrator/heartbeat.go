@@ -32,12 +32,12 @@ func (s *Service) Heartbeat(ctx context.Context, req *systemv1.HeartbeatRequest)
 	if err := s.store.Beat(ctx, beat); err != nil {
 		return nil, err
 	}
-	s.runners.confirm(runner, began.Add(s.config.Lease))
+	claimedFrom := s.runners.confirm(runner, began.Add(s.config.Lease))
 	stops, err := s.settleHolds(ctx, machine.ID(runner), req.GetHolds())
 	if err != nil {
 		return nil, err
 	}
-	if err := s.expireUnlisted(ctx, runner, req.GetHolds()); err != nil {
+	if err := s.expireUnlisted(ctx, runner, claimedFrom, req.GetHolds()); err != nil {
 		return nil, err
 	}
 	return &systemv1.HeartbeatResponse{Lease: durationpb.New(s.config.Lease), Stops: stops}, nil
@@ -80,16 +80,20 @@ func (s *Service) settleHolds(ctx context.Context, runner machine.ID, holds []*s
 }
 
 // expireUnlisted takes the steps from a runner that it claimed long ago and does not list: the answer to its claim was lost.
-func (s *Service) expireUnlisted(ctx context.Context, runner uuid.UUID, holds []*systemv1.Hold) error {
+func (s *Service) expireUnlisted(ctx context.Context, runner uuid.UUID, claimedFrom time.Time, holds []*systemv1.Hold) error {
 	listed := make([]store.Ref, len(holds))
 	for i, h := range holds {
 		listed[i] = refOf(h.GetStep())
 	}
-	lost, err := s.store.UnlistedSteps(ctx, runner, listed)
-	if err != nil || len(lost) == 0 {
+	lost, until, err := s.store.UnlistedSteps(ctx, runner, claimedFrom, listed)
+	if err != nil {
 		return err
 	}
-	return away(s.store.Submit(ctx, expirations(lost)...))
+	if err := away(s.store.Submit(ctx, expirations(lost)...)); err != nil {
+		return err
+	}
+	s.runners.searched(runner, until)
+	return nil
 }
 
 // differs reports whether the row must learn something from the hold, or the runner from the row.
@@ -145,7 +149,7 @@ func (s *Service) ReleaseSteps(ctx context.Context, req *systemv1.ReleaseStepsRe
 	}
 	if req.GetLeaving() {
 		s.runners.forget(runner)
-		if err := s.store.RemoveRunner(ctx, runner); err != nil {
+		if err := s.store.EndLease(ctx, runner); err != nil {
 			return nil, err
 		}
 	}

@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -10,42 +11,68 @@ import (
 	"pawl.internal/services/internal/clock"
 )
 
+const (
+	// beatEvery is the time between two writes by which a replica shows that it lives.
+	beatEvery = time.Second
+	// beatPatience is how long the next write may take to come without breaking the row.
+	beatPatience = 3 * time.Second
+)
+
+var errNoBeat = errors.New("nothing was written to PostgreSQL yet")
+
 // judge decides whether this replica may take steps from silent runners. A runner may be silent because PostgreSQL, or the
 // replica itself, was away: so nobody is expired before the replica has been serving, and its own write of every second has
-// succeeded, without interruption for a whole lease.
+// succeeded, without interruption for a whole lease. It knows PostgreSQL's clock only, by which leases run: a jump of that
+// clock interrupts the row too, as a pause of this process does.
 type judge struct {
 	clock clock.Clock
 	lease time.Duration
-	show  func(context.Context, uuid.UUID) error
+	show  func(context.Context, uuid.UUID) (time.Time, error)
 	self  uuid.UUID
 
-	mu    sync.Mutex
-	since time.Time // guarded by mu; of the unbroken row of successes; zero after a failure
-	last  time.Time // guarded by mu; of the newest success
+	mu          sync.Mutex
+	since, last time.Time // guarded by mu; the first and the newest of the unbroken row of writes; zero after a failure
+	err         error     // guarded by mu; of the newest write
 }
 
-// beat shows PostgreSQL that the replica lives, and starts over when that fails or comes late.
+// run writes until ctx ends.
+func (j *judge) run(ctx context.Context) error { return clock.Every(ctx, j.clock, beatEvery, j.beat) }
+
+// beat shows PostgreSQL that the replica lives, and begins a new row when that fails or comes late.
 func (j *judge) beat(ctx context.Context) {
-	began := j.clock.Now()
-	ctx, cancel := context.WithTimeout(ctx, sweepEvery)
+	ctx, cancel := context.WithTimeout(ctx, beatEvery)
 	defer cancel()
-	err := j.show(ctx, j.self)
+	at, err := j.show(ctx, j.self)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if err != nil {
-		j.since = time.Time{}
+		j.since, j.last, j.err = time.Time{}, time.Time{}, err
 		return
 	}
-	if j.since.IsZero() || began.Sub(j.last) > 3*sweepEvery {
-		j.since = began
+	if j.last.IsZero() || j.gap(at) {
+		j.since = at
 	}
-	j.last = j.clock.Now()
+	j.last, j.err = at, nil
 }
 
-// mayExpire reports whether leases that have run out may be acted on now.
-func (j *judge) mayExpire() bool {
+// gap reports whether the row of writes does not reach to then. j.mu is held.
+func (j *judge) gap(then time.Time) bool {
+	return then.Sub(j.last).Abs() > beatPatience
+}
+
+// mayExpire reports whether leases that had run out at a time of PostgreSQL's may be acted on.
+func (j *judge) mayExpire(then time.Time) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	now := j.clock.Now()
-	return !j.since.IsZero() && now.Sub(j.last) < 3*sweepEvery && now.Sub(j.since) >= j.lease
+	return !j.last.IsZero() && !j.gap(then) && then.Sub(j.since) >= j.lease
+}
+
+// ready returns why the replica cannot write; nil if it can.
+func (j *judge) ready() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.last.IsZero() && j.err == nil {
+		return errNoBeat
+	}
+	return j.err
 }

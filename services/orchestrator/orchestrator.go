@@ -20,8 +20,12 @@ import (
 	"pawl.internal/services/orchestrator/store"
 )
 
-// partitionEvery is how often it is looked whether the days ahead have their partitions.
-const partitionEvery = time.Hour
+const (
+	// partitionEvery is how often it is looked whether the days ahead have their partitions.
+	partitionEvery = time.Hour
+	// tidyEvery is how often rows of runners and replicas that are gone are removed.
+	tidyEvery = time.Minute
+)
 
 // Service is one replica of the orchestrator.
 type Service struct {
@@ -35,7 +39,6 @@ type Service struct {
 	store     *store.Store
 	publisher *publisher
 	runners   *runners
-	ping      func(context.Context) error
 
 	judge      *judge
 	sweeper    *sweeper
@@ -56,8 +59,9 @@ func (s *Service) Run(ctx context.Context) error {
 		return s.store.Run(ctx)
 	})
 	group.Go(func() error { return s.publisher.run(publishing) })
-	group.Go(func() error { return s.keepPartitions(ctx) })
-	for _, loop := range []func(context.Context) error{s.dispatcher.run, s.sweeper.run, s.janitor.run, s.relay.run} {
+	for _, loop := range []func(context.Context) error{
+		s.judge.run, s.sweeper.run, s.janitor.run, s.dispatcher.run, s.relay.run, s.keepPartitions, s.tidy,
+	} {
 		group.Go(func() error { return loop(ctx) })
 	}
 	return group.Wait()
@@ -81,8 +85,17 @@ func (s *Service) makePartitions(ctx context.Context) {
 	}
 }
 
-// Ready reports whether PostgreSQL answers. Redis being away keeps nobody from submitting.
-func (s *Service) Ready(ctx context.Context) error { return s.ping(ctx) }
+// tidy removes what is left of runners and replicas that are gone.
+func (s *Service) tidy(ctx context.Context) error {
+	return clock.Every(ctx, s.clock, tidyEvery, func(ctx context.Context) {
+		if err := s.store.Tidy(ctx); err != nil && ctx.Err() == nil {
+			s.log.WarnContext(ctx, "runners and replicas that are gone are not removed yet", "error", err)
+		}
+	})
+}
+
+// Ready reports whether PostgreSQL takes writes. Redis being away keeps nobody from submitting.
+func (s *Service) Ready(context.Context) error { return s.judge.ready() }
 
 // Drain has nothing to hand back: calls are answered until the server stops, and a step in work is its runner's.
 func (s *Service) Drain(context.Context) {}

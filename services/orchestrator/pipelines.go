@@ -23,10 +23,7 @@ func (s *Service) CreatePipeline(ctx context.Context, req *systemv1.CreatePipeli
 	if err != nil {
 		return nil, fault.New(faultv1.ErrorReason_ERROR_REASON_PIPELINE_INVALID, "%s", err.Error())
 	}
-	stored, created, err := s.store.CreatePipeline(ctx, req.GetTenant(), store.PipelineVersion{
-		Name: compiled.Name, Version: compiled.Version, Digest: compiled.Digest, Source: req.GetSource(),
-		CreatedBy: plain(req.GetCreatedBy()),
-	})
+	stored, created, err := s.store.CreatePipeline(ctx, req.GetTenant(), compiled, req.GetSource(), plain(req.GetCreatedBy()))
 	if errors.Is(err, store.ErrPipelineExists) {
 		return nil, fault.New(faultv1.ErrorReason_ERROR_REASON_PIPELINE_EXISTS,
 			"%s:%s is stored with another content: a version never changes, so give the new content a new version",
@@ -35,11 +32,7 @@ func (s *Service) CreatePipeline(ctx context.Context, req *systemv1.CreatePipeli
 	if err != nil {
 		return nil, err
 	}
-	shown, err := s.pipelineProto(stored)
-	if err != nil {
-		return nil, err
-	}
-	return &systemv1.CreatePipelineResponse{Pipeline: shown, Created: created}, nil
+	return &systemv1.CreatePipelineResponse{Pipeline: pipelineProto(stored), Created: created}, nil
 }
 
 // GetPipeline returns a version of a pipeline.
@@ -55,11 +48,7 @@ func (s *Service) GetPipeline(ctx context.Context, req *systemv1.GetPipelineRequ
 	if err != nil {
 		return nil, err
 	}
-	shown, err := s.pipelineProto(found)
-	if err != nil {
-		return nil, err
-	}
-	return &systemv1.GetPipelineResponse{Pipeline: shown}, nil
+	return &systemv1.GetPipelineResponse{Pipeline: pipelineProto(found)}, nil
 }
 
 func (s *Service) findPipeline(ctx context.Context, req *systemv1.GetPipelineRequest) (store.PipelineVersion, error) {
@@ -80,21 +69,18 @@ func (s *Service) ListPipelines(ctx context.Context, req *systemv1.ListPipelines
 		return nil, err
 	}
 	most := pageSize(req.GetQuery().GetPageSize())
-	versions, last, err := s.store.ListPipelines(ctx, req.GetTenant(), after, most)
+	versions, err := s.store.ListPipelines(ctx, req.GetTenant(), after, most+1)
 	if err != nil {
 		return nil, err
 	}
 	page := &systemv1.ListPipelinesResponse{}
-	for _, v := range versions {
-		shown, err := s.pipelineProto(v)
-		if err != nil {
-			return nil, err
-		}
-		shown.Source = ""
-		page.Pipelines = append(page.Pipelines, shown)
-	}
-	if len(versions) == most {
+	if len(versions) > most {
+		versions = versions[:most]
+		last := versions[most-1]
 		page.NextPageToken = fmt.Sprintf("%s:%d", last.Name, last.Ordinal)
+	}
+	for _, v := range versions {
+		page.Pipelines = append(page.Pipelines, pipelineProto(v))
 	}
 	return page, nil
 }
@@ -111,17 +97,9 @@ func placeOf(token string) (store.PipelinePlace, error) {
 	return store.PipelinePlace{Name: name, Ordinal: int32(ordinal)}, nil
 }
 
-func (s *Service) pipelineProto(v store.PipelineVersion) (*pawlv1.Pipeline, error) {
-	compiled, err := s.store.Compiled(v)
-	if err != nil {
-		return nil, err
-	}
-	shown := &pawlv1.Pipeline{
-		Name: v.Name, Version: v.Version, Digest: hex.EncodeToString(v.Digest[:]), Source: v.Source,
+func pipelineProto(v store.PipelineVersion) *pawlv1.Pipeline {
+	return &pawlv1.Pipeline{
+		Name: v.Name, Version: v.Version, Digest: hex.EncodeToString(v.Digest[:]), Source: v.Source, Steps: v.Steps,
 		CreatedAt: timestamppb.New(v.CreatedAt), CreatedBy: v.CreatedBy,
 	}
-	for _, step := range compiled.Interactive.Steps[:compiled.Interactive.Total] {
-		shown.Steps = append(shown.Steps, step.Name)
-	}
-	return shown, nil
 }

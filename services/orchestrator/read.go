@@ -2,7 +2,6 @@ package orchestrator
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"strings"
 
@@ -30,10 +29,36 @@ func (s *Service) GetRun(ctx context.Context, req *systemv1.GetRunRequest) (*sys
 // ListRuns returns a tenant's runs, the newest first. The page token is the last run's id.
 func (s *Service) ListRuns(ctx context.Context, req *systemv1.ListRunsRequest) (*systemv1.ListRunsResponse, error) {
 	query := req.GetQuery()
+	filter, err := filterOf(query)
+	if err != nil {
+		return nil, err
+	}
+	most := pageSize(query.GetPageSize())
+	filter.Most = most + 1
+	runs, err := s.store.ListRuns(ctx, req.GetTenant(), filter)
+	if err != nil {
+		return nil, err
+	}
+	page := &systemv1.ListRunsResponse{}
+	if len(runs) > most {
+		runs = runs[:most]
+		page.NextPageToken = runs[most-1].ID.String()
+	}
+	for _, run := range runs {
+		shown, err := runProto(run)
+		if err != nil {
+			return nil, err
+		}
+		page.Runs = append(page.Runs, shown)
+	}
+	return page, nil
+}
+
+func filterOf(query *pawlv1.ListRunsRequest) (store.RunFilter, error) {
 	name, version, _ := strings.Cut(query.GetPipeline(), ":")
 	filter := store.RunFilter{
 		Pipeline: plain(name), Version: plain(version), EntityID: plain(query.GetEntityId()), Reason: plain(query.GetReason()),
-		Most: pageSize(query.GetPageSize()),
+		Before: uuid.Max,
 	}
 	if query.GetStatus() != pawlv1.RunStatus_RUN_STATUS_UNSPECIFIED {
 		filter.Status = word(query.GetStatus())
@@ -42,36 +67,20 @@ func (s *Service) ListRuns(ctx context.Context, req *systemv1.ListRunsRequest) (
 		filter.Class = word(query.GetClass())
 	}
 	if token := query.GetPageToken(); token != "" {
-		before, err := uuid.Parse(token)
-		if err != nil {
-			return nil, badPageToken()
+		var err error
+		if filter.Before, err = uuid.Parse(token); err != nil {
+			return filter, badPageToken()
 		}
-		filter.Before = &before
 	}
-	views, err := s.store.ListRuns(ctx, req.GetTenant(), filter)
-	if err != nil {
-		return nil, err
-	}
-	page := &systemv1.ListRunsResponse{}
-	for i := range views {
-		run, err := runProto(&views[i])
-		if err != nil {
-			return nil, err
-		}
-		page.Runs = append(page.Runs, run)
-	}
-	if len(views) == filter.Most {
-		page.NextPageToken = views[len(views)-1].ID.String()
-	}
-	return page, nil
+	return filter, nil
 }
 
 // ListRunEvents returns a page of a run's journal. The page token is the last entry's number.
 func (s *Service) ListRunEvents(ctx context.Context, req *systemv1.ListRunEventsRequest) (*systemv1.ListRunEventsResponse, error) {
 	query := req.GetQuery()
-	id, err := s.ownRun(ctx, req.GetTenant(), query.GetRunId())
+	id, err := uuid.Parse(query.GetRunId())
 	if err != nil {
-		return nil, err
+		return nil, noRun(query.GetRunId())
 	}
 	var after int64
 	if token := query.GetPageToken(); token != "" {
@@ -80,36 +89,22 @@ func (s *Service) ListRunEvents(ctx context.Context, req *systemv1.ListRunEvents
 		}
 	}
 	most := pageSize(query.GetPageSize())
-	rows, err := s.store.ListEvents(ctx, id, after, most)
+	rows, err := s.store.ListEvents(ctx, req.GetTenant(), id, after, most+1)
 	if err != nil {
-		return nil, err
+		return nil, refusal(query.GetRunId(), err)
 	}
 	page := &systemv1.ListRunEventsResponse{}
+	if len(rows) > most {
+		rows = rows[:most]
+		page.NextPageToken = strconv.FormatInt(rows[most-1].Seq, 10)
+	}
 	for _, row := range rows {
 		page.Events = append(page.Events, &pawlv1.RunEvent{
 			Seq: row.Seq, At: timestamppb.New(row.At), Actor: row.Actor, Kind: row.Kind, Step: row.Step,
 			Shard: shardProto(row.Shard), Attempt: row.Attempt, Detail: &pawlv1.JsonValue{Json: string(row.Detail)},
 		})
 	}
-	if len(rows) == most {
-		page.NextPageToken = strconv.FormatInt(rows[len(rows)-1].Seq, 10)
-	}
 	return page, nil
-}
-
-// ownRun checks that the run is the tenant's.
-func (s *Service) ownRun(ctx context.Context, tenant, run string) (uuid.UUID, error) {
-	id, err := uuid.Parse(run)
-	if err != nil {
-		return uuid.UUID{}, noRun(run)
-	}
-	if _, err := s.store.ReadRun(ctx, tenant, id); err != nil {
-		if errors.Is(err, store.ErrNoRun) {
-			return uuid.UUID{}, noRun(run)
-		}
-		return uuid.UUID{}, err
-	}
-	return id, nil
 }
 
 // shardProto is the index of a shard; nil for the step itself.

@@ -2,20 +2,23 @@ package orchestrator
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	"pawl.internal/services/internal/clock"
-	"pawl.internal/services/orchestrator/machine"
 	"pawl.internal/services/orchestrator/store"
 )
 
 const (
-	// relayEvery is how often it is looked whether something is still owed to the gateway.
-	relayEvery = time.Second
+	// relayEvery is how often it is looked whether another replica has left something untold, and relayAgain the wait after
+	// a failure.
+	relayEvery = 5 * time.Second
+	relayAgain = time.Second
 	// relayMost is how many gates or cancels are told at a time, and cancelsAtOnce how many calls that takes at once.
 	relayMost     = 500
 	cancelsAtOnce = 8
@@ -31,41 +34,48 @@ type relay struct {
 	wake    chan struct{}
 }
 
-// notice wakes the relay when a group may have owed something: a run has ended, or was opened again.
+// notice wakes the relay when a group owes the gateway something.
 func (r *relay) notice(n store.Notices) {
-	for _, c := range n.Changes {
-		if c.Status.Terminal() || c.Status == machine.RunCompensating || c.Status == machine.RunNeedsReview {
-			select {
-			case r.wake <- struct{}{}:
-			default:
-			}
-			return
-		}
+	if !n.Owed {
+		return
+	}
+	select {
+	case r.wake <- struct{}{}:
+	default:
 	}
 }
 
 // run relays until ctx ends.
 func (r *relay) run(ctx context.Context) error {
 	for {
-		if err := r.round(ctx); err != nil && ctx.Err() == nil {
+		err := r.round(ctx)
+		if err != nil && ctx.Err() == nil {
 			r.log.WarnContext(ctx, "the gateway could not be told, and is told again", "error", err)
-			if err := r.clock.Sleep(ctx, relayEvery); err != nil {
-				return err
-			}
 		}
-		timer := r.clock.NewTimer(relayEvery)
-		select {
-		case <-r.wake:
-		case <-timer.C():
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
+		if err := r.wait(ctx, err == nil); err != nil {
+			return err
 		}
-		timer.Stop()
 	}
 }
 
-// round tells all that is owed: gates first, so that no call begins after its run's calls were aborted.
+// wait returns when there may be something to tell.
+func (r *relay) wait(ctx context.Context, well bool) error {
+	if !well {
+		return r.clock.Sleep(ctx, relayAgain)
+	}
+	timer := r.clock.NewTimer(relayEvery)
+	defer timer.Stop()
+	select {
+	case <-r.wake:
+		return nil
+	case <-timer.C():
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// round tells all that is owed.
 func (r *relay) round(ctx context.Context) error {
 	for {
 		gates, err := r.store.OwedGates(ctx, relayMost)
@@ -94,12 +104,9 @@ func (r *relay) tellGates(ctx context.Context, gates []store.Gate) error {
 	}
 	request := &systemv1.SetSpendGateRequest{}
 	for _, g := range gates {
-		gate := &systemv1.SetSpendGateRequest_Gate{RunId: g.RunID[:], Tenant: g.Tenant, Epoch: int32(g.Epoch), Open: g.Open}
-		if g.Budget != nil {
-			budget := int64(*g.Budget)
-			gate.BudgetPicoUsd = &budget
-		}
-		request.Gates = append(request.Gates, gate)
+		request.Gates = append(request.Gates, &systemv1.SetSpendGateRequest_Gate{
+			RunId: g.RunID[:], Tenant: g.Tenant, Epoch: int32(g.Epoch), Open: g.Open, BudgetPicoUsd: picoOrNil(g.Budget),
+		})
 	}
 	if _, err := r.gateway.SetSpendGate(ctx, request); err != nil {
 		return err
@@ -107,19 +114,29 @@ func (r *relay) tellGates(ctx context.Context, gates []store.Gate) error {
 	return r.store.ConfirmGates(ctx, gates)
 }
 
-func (r *relay) tellCancels(ctx context.Context, cancels []store.Ref) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(cancelsAtOnce)
-	for _, ref := range cancels {
-		group.Go(func() error {
+// tellCancels confirms what was told, even if others could not be.
+func (r *relay) tellCancels(ctx context.Context, cancels []store.Cancel) error {
+	if len(cancels) == 0 {
+		return nil
+	}
+	var calls errgroup.Group
+	calls.SetLimit(cancelsAtOnce)
+	var mu sync.Mutex
+	var told []store.Cancel
+	for _, c := range cancels {
+		calls.Go(func() error {
 			_, err := r.gateway.CancelCalls(ctx, &systemv1.CancelCallsRequest{
-				RunId: ref.RunID[:], Step: ref.Step, Generation: int32(ref.Generation),
+				RunId: c.RunID[:], Step: c.Step, Generation: int32(c.Generation),
 			})
 			if err != nil {
 				return err
 			}
-			return r.store.ConfirmCancel(ctx, ref)
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, c)
+			return nil
 		})
 	}
-	return group.Wait()
+	err := calls.Wait()
+	return errors.Join(err, r.store.ConfirmCancels(ctx, told))
 }

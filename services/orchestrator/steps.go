@@ -2,7 +2,6 @@ package orchestrator
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/google/uuid"
@@ -11,7 +10,6 @@ import (
 	pawlv1 "pawl.internal/gen/pawl/v1"
 	"pawl.internal/services/orchestrator/machine"
 	"pawl.internal/services/orchestrator/store"
-	"pawl.internal/services/orchestrator/store/db"
 )
 
 // ListRunSteps returns a run's steps in pipeline order, each followed by its shards.
@@ -20,53 +18,41 @@ func (s *Service) ListRunSteps(ctx context.Context, req *systemv1.ListRunStepsRe
 	if err != nil {
 		return nil, noRun(req.GetRunId())
 	}
-	row, err := s.store.ReadRun(ctx, req.GetTenant(), id)
-	if errors.Is(err, store.ErrNoRun) {
-		return nil, noRun(req.GetRunId())
-	}
+	run, rows, err := s.store.ListSteps(ctx, req.GetTenant(), id)
 	if err != nil {
-		return nil, err
+		return nil, refusal(req.GetRunId(), err)
 	}
-	views, err := s.store.View(ctx, req.GetTenant(), []db.ReadRunRow{*row})
-	if err != nil {
-		return nil, err
-	}
-	rows, err := s.store.ListSteps(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	return &systemv1.ListRunStepsResponse{Steps: stepsProto(&views[0], rows)}, nil
+	return &systemv1.ListRunStepsResponse{Steps: stepsProto(run, rows)}, nil
 }
 
 // stepsProto puts the rows into the order of the pipeline, and adds the steps that have no row: those that have not begun,
-// and those that were cancelled before they did.
-func stepsProto(v *store.RunView, rows []store.StepRow) []*pawlv1.RunStep {
+// and those that were cancelled. Where this build cannot read the pipeline, the rows stand as they come.
+func stepsProto(run *store.RunView, rows []store.StepRow) []*pawlv1.RunStep {
+	shown := make([]*pawlv1.RunStep, len(rows))
 	byStep := map[string][]*pawlv1.RunStep{}
 	for i := range rows {
-		byStep[rows[i].Step] = append(byStep[rows[i].Step], stepProto(&rows[i]))
+		shown[i] = stepProto(&rows[i])
+		byStep[rows[i].Step] = append(byStep[rows[i].Step], shown[i])
+	}
+	if run.Plan == nil {
+		return shown
 	}
 	var steps []*pawlv1.RunStep
-	if v.Plan == nil {
-		for _, of := range byStep {
-			steps = append(steps, of...)
-		}
-		return steps
-	}
-	for i, step := range v.Plan.Steps {
+	for i, step := range run.Plan.Steps {
 		of := byStep[step.Name]
-		if len(of) == 0 || of[0].Shard != nil {
-			if i >= v.Plan.Total {
-				continue // an undo that was never needed
-			}
-			head := v.Head.State.Heads[i]
-			of = append([]*pawlv1.RunStep{{
-				Name: step.Name, Status: stepStatusProto(machine.StepStatus(head.Phase)), Generation: int32(head.Generation),
-				CostUsd: "0",
-			}}, of...)
+		if !run.Plan.IsUndo(i) && (len(of) == 0 || of[0].Shard != nil) {
+			steps = append(steps, withoutRow(step.Name, &run.Head.State.Heads[i]))
 		}
 		steps = append(steps, of...)
 	}
 	return steps
+}
+
+// withoutRow shows a step of which only the run's head knows.
+func withoutRow(name string, head *machine.Head) *pawlv1.RunStep {
+	return &pawlv1.RunStep{
+		Name: name, Status: stepStatusProto(machine.StepStatus(head.Phase)), Generation: int32(head.Generation), CostUsd: "0",
+	}
 }
 
 func stepProto(row *store.StepRow) *pawlv1.RunStep {

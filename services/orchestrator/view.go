@@ -3,7 +3,6 @@ package orchestrator
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -16,64 +15,54 @@ import (
 	pawlv1 "pawl.internal/gen/pawl/v1"
 	"pawl.internal/services/orchestrator/machine"
 	"pawl.internal/services/orchestrator/store"
-	"pawl.internal/services/orchestrator/store/db"
 )
 
 // readRun returns a tenant's run as it is shown, with its result if it has one.
-func (s *Service) readRun(ctx context.Context, tenant, run string) (*systemv1.GetRunResponse, error) {
-	id, err := uuid.Parse(run)
+func (s *Service) readRun(ctx context.Context, tenant, id string) (*systemv1.GetRunResponse, error) {
+	parsed, err := uuid.Parse(id)
 	if err != nil {
-		return nil, noRun(run)
+		return nil, noRun(id)
 	}
-	row, err := s.store.ReadRun(ctx, tenant, id)
-	if errors.Is(err, store.ErrNoRun) {
-		return nil, noRun(run)
-	}
+	run, result, err := s.store.ReadRun(ctx, tenant, parsed)
 	if err != nil {
-		return nil, err
+		return nil, refusal(id, err)
 	}
-	views, err := s.store.View(ctx, tenant, []db.ReadRunRow{*row})
+	shown, err := runProto(run)
 	if err != nil {
 		return nil, err
 	}
-	shown, err := runProto(&views[0])
-	if err != nil {
-		return nil, err
-	}
-	if row.Status == string(machine.RunDone) {
-		result, err := s.store.ReadOutput(ctx, id, row.OutputStep)
-		if err != nil {
-			return nil, err
-		}
+	switch {
+	case result != nil:
 		shown.Result = &pawlv1.JsonValue{Json: string(result)}
+	case shown.GetStatus() == pawlv1.RunStatus_RUN_STATUS_DONE:
+		shown.Error = fmt.Sprintf("the result is larger than %d bytes: read the outputs of step %s", store.InputsMax, run.OutputStep)
 	}
-	return &systemv1.GetRunResponse{Run: shown, Kind: row.Kind}, nil
+	return &systemv1.GetRunResponse{Run: shown, Kind: run.Kind}, nil
 }
 
 // runProto shows a run without its result.
-func runProto(row *store.RunView) (*pawlv1.Run, error) {
+func runProto(v *store.RunView) (*pawlv1.Run, error) {
 	run := &pawlv1.Run{
-		RunId: row.ID.String(), Status: runStatusProto(machine.RunStatus(row.Status)),
-		StepsDone: row.StepsDone, StepsTotal: row.StepsTotal, CostSoFarUsd: row.CostUsd.String(),
-		Pipeline: row.Pipeline + ":" + row.PipelineVersion, EntityId: row.EntityID, Class: classProto(machine.Class(row.Class)),
-		Reason: row.Reason, Error: row.Error, Undo: row.Undo,
-		CreatedAt: timestamppb.New(row.CreatedAt), StartedAt: timestampOrNil(row.StartedAt),
-		FinishedAt: timestampOrNil(row.FinishedAt), DeadlineAt: timestamppb.New(row.DeadlineAt),
-		UpdatedAt: timestamppb.New(row.UpdatedAt), Etag: strconv.FormatInt(row.Version, 10),
+		RunId: v.ID.String(), Status: runStatusProto(machine.RunStatus(v.Status)),
+		StepsDone: v.StepsDone, StepsTotal: v.StepsTotal, CostSoFarUsd: v.CostUsd.String(),
+		Pipeline: v.Pipeline + ":" + v.PipelineVersion, EntityId: v.EntityID, Class: classProto(machine.Class(v.Class)),
+		Shards: shardsProto(v), Reason: v.Reason, Error: v.Error, Blockage: blockageProto(v), Undo: v.Undo,
+		CreatedAt: timestamppb.New(v.CreatedAt), StartedAt: timestampOrNil(v.StartedAt),
+		FinishedAt: timestampOrNil(v.FinishedAt), DeadlineAt: timestamppb.New(v.DeadlineAt),
+		UpdatedAt: timestamppb.New(v.UpdatedAt), Etag: strconv.FormatInt(v.Version, 10),
 	}
-	if row.CurrentStep != "" {
-		run.CurrentStep = &row.CurrentStep
+	if v.CurrentStep != "" {
+		run.CurrentStep = &v.CurrentStep
 	}
-	if row.DocumentID != nil {
-		run.DocumentId = row.DocumentID.String()
+	if v.DocumentID != nil {
+		run.DocumentId = v.DocumentID.String()
 	}
-	if row.BudgetUsd != nil {
-		run.BudgetUsd = proto.String(row.BudgetUsd.String())
+	if v.BudgetUsd != nil {
+		run.BudgetUsd = proto.String(v.BudgetUsd.String())
 	}
-	if err := json.Unmarshal(row.Labels, &run.Labels); err != nil {
-		return nil, fmt.Errorf("labels of run %s: %w", row.ID, err)
+	if err := json.Unmarshal(v.Labels, &run.Labels); err != nil {
+		return nil, fmt.Errorf("labels of run %s: %w", v.ID, err)
 	}
-	run.Shards, run.Blockage = shardsProto(row), blockageProto(row)
 	return run, nil
 }
 

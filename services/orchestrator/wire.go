@@ -11,7 +11,6 @@ import (
 	"pawl.internal/services/internal/boot"
 	"pawl.internal/services/internal/pg"
 	"pawl.internal/services/internal/redisconn"
-	"pawl.internal/services/orchestrator/machine"
 	"pawl.internal/services/orchestrator/store"
 )
 
@@ -61,15 +60,12 @@ func (s *Service) openRelay(p *boot.Process) error {
 func (s *Service) makeLoops(p *boot.Process) {
 	s.relay.store = s.store
 	s.judge = &judge{clock: s.clock, lease: s.config.Lease, show: s.store.ShowReplica, self: s.ids.V4()}
-	p.OnStop("orchestrator replica", closeTime, func(ctx context.Context) error { return s.store.Tidy(ctx, s.judge.self) })
-	s.sweeper = &sweeper{
-		store: s.store, judge: s.judge, publisher: s.publisher, clock: s.clock, log: s.log, metrics: s.metrics,
-	}
-	s.janitor = &janitor{sweeper: s.sweeper, store: s.store, streams: s.publisher.steps, clock: s.clock, log: s.log}
-	s.dispatcher = &dispatcher{
-		store: s.store, clock: s.clock, log: s.log, metrics: s.metrics, turn: map[machine.Class]string{},
-		rate: map[machine.Class]*rate{machine.Interactive: {}, machine.Batch: {}},
-	}
+	p.OnStop("orchestrator replica", closeTime, func(ctx context.Context) error {
+		return s.store.RemoveReplica(ctx, s.judge.self)
+	})
+	s.sweeper = &sweeper{store: s.store, judge: s.judge, clock: s.clock, log: s.log, metrics: s.metrics}
+	s.janitor = newJanitor(s.sweeper, s.publisher.steps, s.config.Lease)
+	s.dispatcher = newDispatcher(s.store, s.clock, s.log, s.metrics)
 }
 
 // announce tells what a committed group leads to.
@@ -116,8 +112,7 @@ func (s *Service) openStore(ctx context.Context, p *boot.Process) error {
 		Window: store.NewWindow(), Publish: s.announce, Random: store.NewRandom(rand.Uint64()), //nolint:gosec // jitter
 	}, store.Config{Lanes: s.config.CommitLanes, Lease: s.config.Lease})
 	s.makePartitions(ctx)
-	s.ping = control.Ping
-	p.Check("postgres", s.ping)
+	p.Check("postgres", control.Ping)
 	return nil
 }
 

@@ -15,6 +15,9 @@ import (
 	"pawl.internal/services/orchestrator/store/db"
 )
 
+// documentKind is what an idempotency key of a document stands for.
+const documentKind = "document"
+
 var (
 	// ErrPipelineExists says that the version is stored already with another content.
 	ErrPipelineExists = errors.New("the version is stored with another content")
@@ -25,70 +28,71 @@ var (
 // PipelineVersion is a stored version of a pipeline.
 type PipelineVersion struct {
 	Name, Version string
-	Digest        Digest
-	Source        string
-	CreatedAt     time.Time
-	CreatedBy     string
+	// Ordinal is the version's number: v10 is newer than v9.
+	Ordinal int32
+	Digest  Digest
+	// Source is empty in lists.
+	Source    string
+	Steps     []string
+	CreatedAt time.Time
+	CreatedBy string
 }
 
 // CompileSource makes of a source what the store must know of the pipeline, or says why it is none.
 func (s *Store) CompileSource(source string) (*Pipeline, error) { return s.pipelines.compile(source) }
 
-// Compiled returns what the store knows of a stored version.
-func (s *Store) Compiled(v PipelineVersion) (*Pipeline, error) {
-	return s.pipelines.add(v.Digest, v.Source)
-}
-
-// CreatePipeline stores a version, unless it is stored already: then ErrPipelineExists says that the content differs.
-func (s *Store) CreatePipeline(ctx context.Context, tenant string, v PipelineVersion) (stored PipelineVersion, created bool, err error) {
+// CreatePipeline stores a compiled pipeline and its source, unless its version is stored already: then ErrPipelineExists says
+// that the content differs.
+func (s *Store) CreatePipeline(
+	ctx context.Context, tenant string, p *Pipeline, source, createdBy string,
+) (stored PipelineVersion, created bool, err error) {
+	var steps []string
+	for _, step := range p.Interactive.Steps[:p.Interactive.Total] {
+		steps = append(steps, step.Name)
+	}
 	inserted, err := s.read().InsertPipeline(ctx, db.InsertPipelineParams{
-		Tenant: tenant, Name: v.Name, Version: v.Version, Digest: v.Digest[:], Source: v.Source, CreatedBy: v.CreatedBy,
+		Tenant: tenant, Name: p.Name, Version: p.Version, Digest: p.Digest[:], Source: source, Steps: steps, CreatedBy: createdBy,
 	})
 	if err != nil {
 		return PipelineVersion{}, false, fmt.Errorf("store pipeline: %w", pg.Fault(err))
 	}
-	stored, err = s.FindPipeline(ctx, tenant, v.Name, v.Version)
-	switch {
-	case errors.Is(err, ErrNoPipeline): // the same content stands under another name or version
-		return PipelineVersion{}, false, fmt.Errorf("pipeline %s:%s: its content is stored under another name", v.Name, v.Version)
-	case err != nil:
-		return PipelineVersion{}, false, err
-	case stored.Digest != v.Digest:
-		return stored, false, ErrPipelineExists
+	stored, err = s.FindPipeline(ctx, tenant, p.Name, p.Version)
+	if err == nil && stored.Digest != p.Digest {
+		err = ErrPipelineExists
 	}
-	return stored, len(inserted) > 0, nil
+	return stored, inserted > 0, err
 }
 
 // FindPipeline returns a version, without a version the newest, or ErrNoPipeline.
 func (s *Store) FindPipeline(ctx context.Context, tenant, name, version string) (PipelineVersion, error) {
 	row, err := s.read().FindPipeline(ctx, db.FindPipelineParams{Tenant: tenant, Name: name, Version: version})
-	if err != nil {
-		return PipelineVersion{}, pipelineError(err)
-	}
-	return versionOf(db.FindPipelineByDigestRow(row)), nil
+	return versionOf(db.ListPipelinesRow(row)), pipelineError(err)
 }
 
 // FindPipelineByDigest returns the version with the content, or ErrNoPipeline.
 func (s *Store) FindPipelineByDigest(ctx context.Context, tenant string, digest Digest) (PipelineVersion, error) {
 	row, err := s.read().FindPipelineByDigest(ctx, tenant, digest[:])
-	if err != nil {
-		return PipelineVersion{}, pipelineError(err)
-	}
-	return versionOf(row), nil
+	return versionOf(db.ListPipelinesRow(row)), pipelineError(err)
 }
 
 func pipelineError(err error) error {
-	if errors.Is(err, pgx.ErrNoRows) {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, pgx.ErrNoRows):
 		return ErrNoPipeline
+	default:
+		return fmt.Errorf("read pipeline: %w", pg.Fault(err))
 	}
-	return fmt.Errorf("read pipeline: %w", pg.Fault(err))
 }
 
-func versionOf(row db.FindPipelineByDigestRow) PipelineVersion {
-	return PipelineVersion{
-		Name: row.Name, Version: row.Version, Digest: Digest(row.Digest), Source: row.Source, CreatedAt: row.CreatedAt,
-		CreatedBy: row.CreatedBy,
+func versionOf(row db.ListPipelinesRow) PipelineVersion {
+	v := PipelineVersion{
+		Name: row.Name, Version: row.Version, Ordinal: row.Ordinal, Source: row.Source, Steps: row.Steps,
+		CreatedAt: row.CreatedAt, CreatedBy: row.CreatedBy,
 	}
+	copy(v.Digest[:], row.Digest)
+	return v
 }
 
 // PipelinePlace is where a page of pipelines begins: behind this version.
@@ -97,23 +101,19 @@ type PipelinePlace struct {
 	Ordinal int32
 }
 
-// ListPipelines returns versions behind a place, by name and the newest first, and the place of the last.
-func (s *Store) ListPipelines(ctx context.Context, tenant string, after PipelinePlace, most int) ([]PipelineVersion, PipelinePlace, error) {
+// ListPipelines returns a tenant's versions behind a place, by name and the newest first.
+func (s *Store) ListPipelines(ctx context.Context, tenant string, after PipelinePlace, most int) ([]PipelineVersion, error) {
 	rows, err := s.read().ListPipelines(ctx, db.ListPipelinesParams{
 		Tenant: tenant, AfterName: after.Name, AfterOrdinal: after.Ordinal, Most: int32(most),
 	})
 	if err != nil {
-		return nil, PipelinePlace{}, fmt.Errorf("list pipelines: %w", pg.Fault(err))
+		return nil, fmt.Errorf("list pipelines: %w", pg.Fault(err))
 	}
 	versions := make([]PipelineVersion, len(rows))
 	for i, row := range rows {
-		versions[i] = PipelineVersion{
-			Name: row.Name, Version: row.Version, Digest: Digest(row.Digest), Source: row.Source, CreatedAt: row.CreatedAt,
-			CreatedBy: row.CreatedBy,
-		}
-		after = PipelinePlace{Name: row.Name, Ordinal: row.Ordinal}
+		versions[i] = versionOf(row)
 	}
-	return versions, after, nil
+	return versions, nil
 }
 
 // TextDocument is a stored text.
@@ -137,13 +137,12 @@ func (s *Store) CreateDocument(
 	err = pg.InTx(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error {
 		q := db.New(tx)
 		taken, err := q.InsertKey(ctx, db.InsertKeyParams{
-			Tenant: tenant, Key: key, RequestDigest: requestDigest, Kind: "document", ResourceID: d.ID, Kept: keyKept,
+			Tenant: tenant, Key: key, RequestDigest: requestDigest, Kind: documentKind, ResourceID: d.ID, Kept: keyKept,
 		})
-		if err != nil || taken == 0 {
-			replayed = taken == 0
+		replayed = taken == 0
+		if err != nil || replayed {
 			return err
 		}
-		id, replayed = d.ID, false
 		return q.InsertDocument(ctx, db.InsertDocumentParams{
 			ID: d.ID, Tenant: tenant, ExternalID: d.ExternalID, MediaType: d.MediaType, Sha256: sum[:],
 			Bytes: int64(len(d.Content)), Content: packed,
@@ -154,8 +153,9 @@ func (s *Store) CreateDocument(
 	}
 	if replayed {
 		id, err = s.documentOf(ctx, tenant, key, requestDigest)
+		return id, err == nil, err
 	}
-	return id, replayed, err
+	return d.ID, false, nil
 }
 
 // documentOf returns the document that a used key stands for.
@@ -164,7 +164,7 @@ func (s *Store) documentOf(ctx context.Context, tenant, key string, requestDiges
 	if err != nil {
 		return uuid.UUID{}, fmt.Errorf("read idempotency key: %w", pg.Fault(err))
 	}
-	if row.Kind != "document" || !bytes.Equal(row.RequestDigest, requestDigest) {
+	if row.Kind != documentKind || !bytes.Equal(row.RequestDigest, requestDigest) {
 		return uuid.UUID{}, ErrKeyReused
 	}
 	return row.ResourceID, nil

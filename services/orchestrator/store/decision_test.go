@@ -51,7 +51,7 @@ func TestForeignRunsDoNotExist(t *testing.T) {
 	foreign := cancel(run)
 	foreign.Tenant = "other"
 	require.ErrorIs(t, b.store.Submit(t.Context(), foreign)[0], store.ErrNoRun)
-	_, err := b.store.ReadRun(t.Context(), "other", run)
+	_, _, err := b.store.ReadRun(t.Context(), "other", run)
 	require.ErrorIs(t, err, store.ErrNoRun)
 	require.Equal(t, "queued", b.status(run))
 }

@@ -150,7 +150,16 @@ func (g *group) beginEffect(r *run, e machine.BeginEffect) {
 	p.Keys = append(p.Keys, fmt.Sprintf("%s/%s/%d/%d", r.id, step, e.Shard, e.Generation))
 }
 
+// spendGate owes the gateway the closing or opening of the run's purse. It never hears of runs that ask no model.
 func (g *group) spendGate(r *run, epoch int, open bool) {
+	if r.pipeline.NoCalls {
+		return
+	}
+	g.notices.Owed = true
+	if open { // calls of the run must not be aborted any more
+		g.conflict = g.conflict || slices.Contains(g.writes.cancels.RunIds, r.id)
+		g.writes.reopened = append(g.writes.reopened, r.id)
+	}
 	p := &g.writes.gates
 	// A statement may change a row once: the newest gate of a run takes the place of an earlier one.
 	if i := slices.Index(p.RunIds, r.id); i >= 0 {
@@ -163,6 +172,10 @@ func (g *group) spendGate(r *run, epoch int, open bool) {
 }
 
 func (g *group) cancelCalls(r *run, e machine.CancelCalls) {
+	if r.pipeline.NoCalls {
+		return
+	}
+	g.notices.Owed = true
 	p := &g.writes.cancels
 	p.RunIds, p.Steps = append(p.RunIds, r.id), append(p.Steps, r.name(e.Step))
 	p.Generations = append(p.Generations, int32(e.Generation))

@@ -40,6 +40,8 @@ type group struct {
 	ready []readyStep
 	// admitted are those that the window has room for, and that therefore were QUEUED at once.
 	admitted map[machine.Class]int
+	// waiting are the classes of those for which there was no room.
+	waiting map[machine.Class]bool
 	// conflict says that the group must be split; single that it cannot be.
 	conflict, single bool
 	// durable says that the commit must be on disk before anybody is answered.
@@ -75,6 +77,9 @@ func (g *group) announce() {
 	for class, n := range g.freed {
 		g.store.window.Return(class, n)
 	}
+	for class := range g.waiting {
+		g.store.window.Wait(class)
+	}
 	g.store.publish(g.notices)
 }
 
@@ -82,7 +87,8 @@ func (s *Store) newGroup(tx pgx.Tx, durable bool) *group {
 	p := newPipe(tx)
 	return &group{
 		store: s, pipe: p, query: db.New(p), durable: durable,
-		runs: map[uuid.UUID]*run{}, admitted: map[machine.Class]int{}, freed: map[machine.Class]int{},
+		runs: map[uuid.UUID]*run{}, admitted: map[machine.Class]int{}, waiting: map[machine.Class]bool{},
+		freed: map[machine.Class]int{},
 	}
 }
 
@@ -238,7 +244,11 @@ func (g *group) dispatch() error {
 		g.admitted[class] += room[class]
 	}
 	for _, step := range g.ready {
-		if room[step.class] == 0 || !step.waits() {
+		if !step.waits() {
+			continue
+		}
+		if room[step.class] == 0 {
+			g.waiting[step.class] = true
 			continue
 		}
 		room[step.class]--

@@ -54,9 +54,9 @@ func (s *Store) RunnerIsAlive(ctx context.Context, runner uuid.UUID) (bool, erro
 	return alive, pg.Fault(err)
 }
 
-// RemoveRunner ends the lease of a runner that leaves. What it still holds is taken from it as from a dead one.
-func (s *Store) RemoveRunner(ctx context.Context, runner uuid.UUID) error {
-	return pg.Fault(db.New(s.control).DeleteRunner(ctx, runner))
+// EndLease ends the lease of a runner that leaves. What it still holds is taken from it as from a dead one.
+func (s *Store) EndLease(ctx context.Context, runner uuid.UUID) error {
+	return pg.Fault(db.New(s.control).EndLease(ctx, runner))
 }
 
 // Holding is the stored state of a step that a runner says it holds.
@@ -87,4 +87,27 @@ func (s *Store) Holdings(ctx context.Context, refs []Ref) (map[Ref]Holding, erro
 		}
 	}
 	return found, nil
+}
+
+// UnlistedSteps returns steps that the runner claimed more than a lease ago, but not before a bound, and does not list: it
+// has never got the answer to its claim. Until says when those were claimed that this look has reached.
+func (s *Store) UnlistedSteps(
+	ctx context.Context, runner uuid.UUID, claimedFrom time.Time, listed []Ref,
+) (lost []LostStep, until time.Time, err error) {
+	p := db.FindUnlistedStepsParams{Worker: runner, ClaimedFrom: claimedFrom, Lease: s.cfg.Lease}
+	for _, ref := range listed {
+		p.RunIds, p.Steps, p.Shards = append(p.RunIds, ref.RunID), append(p.Steps, ref.Step), append(p.Shards, int32(ref.Shard))
+	}
+	rows, err := db.New(s.control).FindUnlistedSteps(ctx, p)
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("find unlisted steps: %w", pg.Fault(err))
+	}
+	for _, row := range rows {
+		if row.Step == "" {
+			until = row.At.Add(-s.cfg.Lease)
+			continue
+		}
+		lost = append(lost, LostStep{Ref: refOf(row.RunID, row.Step, row.Shard, row.Generation), Fence: machine.ID(row.Fence)})
+	}
+	return lost, until, nil
 }

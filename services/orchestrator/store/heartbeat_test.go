@@ -33,7 +33,7 @@ func TestHeartbeatsRenewLeases(t *testing.T) {
 	alive, err := b.store.RunnerIsAlive(t.Context(), runners[0])
 	require.NoError(t, err)
 	require.True(t, alive)
-	require.NoError(t, b.store.RemoveRunner(t.Context(), runners[0]))
+	require.NoError(t, b.store.EndLease(t.Context(), runners[0]))
 	alive, err = b.store.RunnerIsAlive(t.Context(), runners[0])
 	require.NoError(t, err)
 	require.False(t, alive)

@@ -114,12 +114,16 @@ func measure(ctx context.Context, q *db.Queries, wanted []Wanted) ([]int64, erro
 
 // Give reads the documents that the steps are given.
 func (s *Store) Give(ctx context.Context, wanted []Wanted) ([]Given, error) {
+	return s.give(ctx, s.read(), wanted)
+}
+
+func (s *Store) give(ctx context.Context, q *db.Queries, wanted []Wanted) ([]Given, error) {
 	given := make([]Given, len(wanted))
 	query := documentQuery(wanted)
 	if len(query.InputRuns)+len(query.OutputRuns)+len(query.ItemRuns) == 0 {
 		return given, nil
 	}
-	rows, err := s.read().ReadDocuments(ctx, query)
+	rows, err := q.ReadDocuments(ctx, query)
 	if err != nil {
 		return nil, fmt.Errorf("read documents: %w", pg.Fault(err))
 	}

@@ -6,65 +6,106 @@ import (
 
 	"github.com/google/uuid"
 
-	"pawl.internal/services/internal/pg"
 	"pawl.internal/services/orchestrator/store/db"
 )
+
+// StepsMax bounds the outputs that a list of steps carries together, in bytes.
+const StepsMax = 16 << 20
 
 // RunFilter selects runs of a tenant; what is empty selects all.
 type RunFilter struct {
 	Status, Pipeline, Version, EntityID, Class, Reason string
-	// Before is the last run of the page before; nil for the first page.
-	Before *uuid.UUID
+	// Before is the last run of the page before; uuid.Max for the first page.
+	Before uuid.UUID
 	Most   int
 }
 
 // ListRuns returns a tenant's runs, the newest first.
-func (s *Store) ListRuns(ctx context.Context, tenant string, f RunFilter) ([]RunView, error) {
-	rows, err := s.read().ListRuns(ctx, db.ListRunsParams{
-		Tenant: tenant, Before: f.Before, Status: f.Status, Pipeline: f.Pipeline, PipelineVersion: f.Version,
-		EntityID: f.EntityID, Class: f.Class, Reason: f.Reason, Most: int32(f.Most),
+func (s *Store) ListRuns(ctx context.Context, tenant string, f RunFilter) ([]*RunView, error) {
+	var views []*RunView
+	err := s.snapshot(ctx, func(q *db.Queries) error {
+		rows, err := f.query(ctx, q, tenant)
+		if err != nil {
+			return fmt.Errorf("list runs: %w", err)
+		}
+		if views, err = s.views(ctx, q, tenant, rows); err != nil {
+			return err
+		}
+		return addBlockages(ctx, q, views)
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list runs: %w", pg.Fault(err))
+	return views, err
+}
+
+// query asks by the index of the filter that leaves the fewest.
+func (f *RunFilter) query(ctx context.Context, q *db.Queries, tenant string) ([]db.CoreRunView, error) {
+	switch {
+	case f.EntityID != "":
+		return q.ListRunsByEntity(ctx, db.ListRunsByEntityParams{
+			Tenant: tenant, EntityID: f.EntityID, Before: f.Before, Status: f.Status, Pipeline: f.Pipeline,
+			PipelineVersion: f.Version, Class: f.Class, Reason: f.Reason, Most: int32(f.Most),
+		})
+	case f.Status != "":
+		return q.ListRunsByStatus(ctx, db.ListRunsByStatusParams{
+			Tenant: tenant, Status: f.Status, Before: f.Before, Pipeline: f.Pipeline,
+			PipelineVersion: f.Version, Class: f.Class, Reason: f.Reason, Most: int32(f.Most),
+		})
+	default:
+		return q.ListRuns(ctx, db.ListRunsParams{
+			Tenant: tenant, Before: f.Before, Pipeline: f.Pipeline,
+			PipelineVersion: f.Version, Class: f.Class, Reason: f.Reason, Most: int32(f.Most),
+		})
 	}
-	heads := make([]db.ReadRunRow, len(rows))
-	for i, row := range rows {
-		heads[i] = db.ReadRunRow(row)
-	}
-	return s.View(ctx, tenant, heads)
 }
 
 // StepRow is a step or shard that has begun, or waits to, with its output.
 type StepRow struct {
 	db.ListStepsRow
-	// Document is the output; nil if there is none.
+	// Document is the output; nil if there is none, or if the run's outputs before it are StepsMax together.
 	Document []byte
 }
 
-// ListSteps returns the rows of a run's steps and shards.
-func (s *Store) ListSteps(ctx context.Context, run uuid.UUID) ([]StepRow, error) {
-	rows, err := s.read().ListSteps(ctx, run)
-	if err != nil {
-		return nil, fmt.Errorf("list steps of run %s: %w", run, pg.Fault(err))
-	}
-	steps := make([]StepRow, len(rows))
+// ListSteps returns a tenant's run, and the rows of its steps and shards by name and index, or ErrNoRun.
+func (s *Store) ListSteps(ctx context.Context, tenant string, id uuid.UUID) (run *RunView, steps []StepRow, err error) {
+	err = s.snapshot(ctx, func(q *db.Queries) error {
+		if run, err = s.readHead(ctx, q, tenant, id); err != nil {
+			return err
+		}
+		rows, err := q.ListSteps(ctx, StepsMax, id)
+		if err != nil {
+			return fmt.Errorf("list steps of run %s: %w", id, err)
+		}
+		steps, err = s.unpack(rows)
+		return err
+	})
+	return run, steps, err
+}
+
+func (s *Store) unpack(rows []db.ListStepsRow) (steps []StepRow, err error) {
+	steps = make([]StepRow, len(rows))
 	for i, row := range rows {
 		steps[i] = StepRow{ListStepsRow: row, Document: row.Output}
 		if row.Content == nil {
 			continue
 		}
 		if steps[i].Document, err = s.codec.Unpack(row.Content, int(row.Bytes)); err != nil {
-			return nil, fmt.Errorf("output of step %s of run %s: %w", row.Step, run, err)
+			return nil, fmt.Errorf("output of step %s: %w", row.Step, err)
 		}
 	}
 	return steps, nil
 }
 
-// ListEvents returns entries of a run's journal behind a number, the oldest first.
-func (s *Store) ListEvents(ctx context.Context, run uuid.UUID, after int64, most int) ([]db.ListEventsRow, error) {
-	rows, err := s.read().ListEvents(ctx, db.ListEventsParams{RunID: run, After: after, Most: int32(most)})
-	if err != nil {
-		return nil, fmt.Errorf("list events of run %s: %w", run, pg.Fault(err))
-	}
-	return rows, nil
+// ListEvents returns entries of the journal of a tenant's run behind a number, the oldest first, or ErrNoRun.
+func (s *Store) ListEvents(ctx context.Context, tenant string, run uuid.UUID, after int64, most int) ([]db.ListEventsRow, error) {
+	var rows []db.ListEventsRow
+	err := s.snapshot(ctx, func(q *db.Queries) error {
+		if _, err := s.readHead(ctx, q, tenant, run); err != nil {
+			return err
+		}
+		var err error
+		if rows, err = q.ListEvents(ctx, db.ListEventsParams{RunID: run, After: after, Most: int32(most)}); err != nil {
+			return fmt.Errorf("list events of run %s: %w", run, err)
+		}
+		return nil
+	})
+	return rows, err
 }

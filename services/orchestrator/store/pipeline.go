@@ -27,6 +27,8 @@ type Pipeline struct {
 	Inputs []StepInputs
 	// OutputStep is the step whose output is the run's result.
 	OutputStep string
+	// NoCalls says that none of the steps asks a model.
+	NoCalls bool
 	// Callbacks are the events that are sent to the run's callback URL.
 	Callbacks []string
 	// Labels are those of every run of the pipeline.

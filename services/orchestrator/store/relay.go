@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -19,6 +20,7 @@ type Gate struct {
 	Open   bool
 	// Budget is nil without a limit.
 	Budget *money.Pico
+	owedAt time.Time
 }
 
 // OwedGates returns the gates that the gateway has not confirmed, the oldest first.
@@ -29,43 +31,54 @@ func (s *Store) OwedGates(ctx context.Context, most int) ([]Gate, error) {
 	}
 	gates := make([]Gate, len(rows))
 	for i, row := range rows {
-		gates[i] = Gate{RunID: row.RunID, Tenant: row.Tenant, Epoch: int(row.Epoch), Open: row.Open, Budget: row.BudgetUsd}
+		gates[i] = Gate{
+			RunID: row.RunID, Tenant: row.Tenant, Epoch: int(row.Epoch), Open: row.Open, Budget: row.BudgetUsd, owedAt: row.OwedAt,
+		}
 	}
 	return gates, nil
 }
 
 // ConfirmGates notes that the gateway has these gates. One that has changed since is still owed.
 func (s *Store) ConfirmGates(ctx context.Context, gates []Gate) error {
-	var p db.DeleteGatesParams
-	for _, g := range gates {
-		p.RunIds, p.Epochs, p.Open = append(p.RunIds, g.RunID), append(p.Epochs, int32(g.Epoch)), append(p.Open, g.Open)
+	runs, owedAt := make([]uuid.UUID, len(gates)), make([]time.Time, len(gates))
+	for i, g := range gates {
+		runs[i], owedAt[i] = g.RunID, g.owedAt
 	}
-	if err := db.New(s.control).DeleteGates(ctx, p); err != nil {
+	if err := db.New(s.control).DeleteGates(ctx, runs, owedAt); err != nil {
 		return fmt.Errorf("confirm gates: %w", pg.Fault(err))
 	}
 	return nil
 }
 
-// OwedCancels returns the steps, or without a step the runs, whose calls the gateway must abort, the oldest first.
-func (s *Store) OwedCancels(ctx context.Context, most int) ([]Ref, error) {
+// Cancel is a step, or without a step a run, whose calls the gateway must abort.
+type Cancel struct {
+	Ref
+	owedAt time.Time
+}
+
+// OwedCancels returns the cancels that the gateway has not confirmed, the oldest first. Those of runs whose gates are owed
+// come later.
+func (s *Store) OwedCancels(ctx context.Context, most int) ([]Cancel, error) {
 	rows, err := db.New(s.control).ReadCallCancels(ctx, int32(most))
 	if err != nil {
 		return nil, fmt.Errorf("read owed cancels: %w", pg.Fault(err))
 	}
-	cancels := make([]Ref, len(rows))
+	cancels := make([]Cancel, len(rows))
 	for i, row := range rows {
-		cancels[i] = refOf(row.RunID, row.Step, Whole, row.Generation)
+		cancels[i] = Cancel{Ref: refOf(row.RunID, row.Step, Whole, row.Generation), owedAt: row.OwedAt}
 	}
 	return cancels, nil
 }
 
-// ConfirmCancel notes that the gateway has aborted the calls.
-func (s *Store) ConfirmCancel(ctx context.Context, r Ref) error {
-	err := db.New(s.control).DeleteCallCancel(ctx, db.DeleteCallCancelParams{
-		RunID: r.RunID, Step: r.Step, Generation: int32(r.Generation),
-	})
-	if err != nil {
-		return fmt.Errorf("confirm cancel: %w", pg.Fault(err))
+// ConfirmCancels notes that the gateway has aborted the calls. A cancel that was owed again since is still owed.
+func (s *Store) ConfirmCancels(ctx context.Context, cancels []Cancel) error {
+	var p db.DeleteCallCancelsParams
+	for _, c := range cancels {
+		p.RunIds, p.Steps, p.Generations = append(p.RunIds, c.RunID), append(p.Steps, c.Step), append(p.Generations, int32(c.Generation))
+		p.OwedAt = append(p.OwedAt, c.owedAt)
+	}
+	if err := db.New(s.control).DeleteCallCancels(ctx, p); err != nil {
+		return fmt.Errorf("confirm cancels: %w", pg.Fault(err))
 	}
 	return nil
 }

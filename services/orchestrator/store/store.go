@@ -118,6 +118,8 @@ type Notices struct {
 	Entries []Entry
 	// Changes are runs whose state has changed.
 	Changes []Change
+	// Owed says that the gateway must be told something.
+	Owed bool
 }
 
 // Entry is a step in a stream.

@@ -67,8 +67,11 @@ func setupOn(t testing.TB, database *testkit.Database, open bool) *bench {
 	}
 	b.store = store.New(deps, store.Config{Lanes: 2, Lease: 10 * time.Second})
 	if open {
-		b.window.Set(machine.Interactive, 1_000_000, false)
-		b.window.Set(machine.Batch, 1_000_000, false)
+		for _, class := range machine.AllClasses() {
+			mark, _ := b.window.Waiting(class)
+			b.window.Drained(class, mark)
+			b.window.Adjust(class, 1_000_000)
+		}
 	}
 	b.run()
 	return b
@@ -155,6 +158,8 @@ type stepSpec struct {
 	Attempts    int
 	ReadsInput  bool
 	Reads       []string
+	// Effect says that the step changes the world outside.
+	Effect bool
 }
 
 // compile makes of a spec what the store must know; each step needs the one before it.
@@ -168,6 +173,7 @@ func compile(source string) (*store.Pipeline, error) {
 	for i, step := range s.Steps {
 		compiled := machine.Step{
 			Name: step.Name, FanOut: step.FanOut, Concurrency: step.Concurrency, OnError: step.OnError, MaxLost: 3,
+			Effect:      step.Effect,
 			Retry:       retry.Policy{MaxAttempts: max(step.Attempts, 1), Initial: time.Millisecond, Factor: 1},
 			HardTimeout: time.Minute,
 		}

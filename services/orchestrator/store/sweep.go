@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -12,50 +13,33 @@ import (
 	"pawl.internal/services/orchestrator/store/db"
 )
 
-// kept is how long the rows of runners and replicas that are gone are kept, for people who look what was there.
-const kept = time.Hour
+// kept is how long the rows of runners and replicas that are gone are kept.
+const kept = time.Minute
+
+// Due is what was due when Due looked.
+type Due struct {
+	// Now is PostgreSQL's time then.
+	Now time.Time
+	// Steps and Runs come oldest first.
+	Steps []DueStep
+	Runs  []OverdueRun
+	// Lost are steps that are RUNNING with runners whose leases have run out.
+	Lost []LostStep
+}
 
 // DueStep is a step whose timer has run out.
 type DueStep struct {
 	Ref
 	Status machine.StepStatus
-	Fence  machine.ID
-	DueAt  time.Time
-}
-
-// DueSteps returns the steps whose timers have run out since bound, the oldest first, at most that many.
-func (s *Store) DueSteps(ctx context.Context, bound time.Time, most int) ([]DueStep, error) {
-	rows, err := db.New(s.control).FindDueSteps(ctx, &bound, int32(most))
-	if err != nil {
-		return nil, fmt.Errorf("find due steps: %w", pg.Fault(err))
-	}
-	due := make([]DueStep, len(rows))
-	for i, row := range rows {
-		due[i] = DueStep{
-			Ref:    refOf(row.RunID, row.Step, row.Shard, row.Generation),
-			Status: machine.StepStatus(row.Status), Fence: idOr0(row.Fence), DueAt: row.DueAt,
-		}
-	}
-	return due, nil
+	// Fence is the claim's, if the step is RUNNING.
+	Fence machine.ID
+	At    time.Time
 }
 
 // OverdueRun is a run that has used up its time.
 type OverdueRun struct {
-	ID         uuid.UUID
-	DeadlineAt time.Time
-}
-
-// OverdueRuns returns the runs whose deadlines have passed since bound, the oldest first, at most that many.
-func (s *Store) OverdueRuns(ctx context.Context, bound time.Time, most int) ([]OverdueRun, error) {
-	rows, err := db.New(s.control).FindOverdueRuns(ctx, bound, int32(most))
-	if err != nil {
-		return nil, fmt.Errorf("find overdue runs: %w", pg.Fault(err))
-	}
-	overdue := make([]OverdueRun, len(rows))
-	for i, row := range rows {
-		overdue[i] = OverdueRun{ID: row.ID, DeadlineAt: row.DeadlineAt}
-	}
-	return overdue, nil
+	ID uuid.UUID
+	At time.Time
 }
 
 // LostStep is a step that is RUNNING with a runner that is gone, or that does not know of it.
@@ -64,91 +48,98 @@ type LostStep struct {
 	Fence machine.ID
 }
 
-// LostSteps returns steps whose runners' leases have run out, at most that many.
-func (s *Store) LostSteps(ctx context.Context, most int) ([]LostStep, error) {
-	rows, err := db.New(s.control).FindLostSteps(ctx, int32(most))
+// The rows of FindDue that are not timers of steps.
+const (
+	dueNow      = "now"
+	dueDeadline = "deadline"
+	dueLost     = "lost"
+)
+
+// Due looks for everything whose time has come, at most that many of each kind: timers of steps since one bound, deadlines
+// of runs since another, and steps of runners that are gone.
+func (s *Store) Due(ctx context.Context, stepsFrom, runsFrom time.Time, most int) (Due, error) {
+	rows, err := db.New(s.control).FindDue(ctx, db.FindDueParams{StepsFrom: stepsFrom, RunsFrom: runsFrom, Most: int32(most)})
 	if err != nil {
-		return nil, fmt.Errorf("find lost steps: %w", pg.Fault(err))
+		return Due{}, fmt.Errorf("find what is due: %w", pg.Fault(err))
 	}
-	lost := make([]LostStep, len(rows))
-	for i, row := range rows {
-		lost[i] = LostStep{Ref: refOf(row.RunID, row.Step, row.Shard, row.Generation), Fence: idOr0(row.Fence)}
+	var due Due
+	for _, row := range rows {
+		ref, fence := refOf(row.RunID, row.Step, row.Shard, row.Generation), machine.ID(row.Fence)
+		switch row.What {
+		case dueNow:
+			due.Now = row.DueAt
+		case dueDeadline:
+			due.Runs = append(due.Runs, OverdueRun{ID: row.RunID, At: row.DueAt})
+		case dueLost:
+			due.Lost = append(due.Lost, LostStep{Ref: ref, Fence: fence})
+		default:
+			due.Steps = append(due.Steps, DueStep{Ref: ref, Status: machine.StepStatus(row.What), Fence: fence, At: row.DueAt})
+		}
 	}
-	return lost, nil
+	return due, nil
 }
 
-// UnlistedSteps returns steps that the runner claimed more than a lease ago and does not list: it has never got the answer
-// to its claim.
-func (s *Store) UnlistedSteps(ctx context.Context, runner uuid.UUID, listed []Ref) ([]LostStep, error) {
-	p := db.FindUnlistedStepsParams{Worker: &runner, Lease: s.cfg.Lease}
-	for _, ref := range listed {
-		p.RunIds, p.Steps, p.Shards = append(p.RunIds, ref.RunID), append(p.Steps, ref.Step), append(p.Shards, int32(ref.Shard))
-	}
-	rows, err := db.New(s.control).FindUnlistedSteps(ctx, p)
-	if err != nil {
-		return nil, fmt.Errorf("find unlisted steps: %w", pg.Fault(err))
-	}
-	lost := make([]LostStep, len(rows))
-	for i, row := range rows {
-		lost[i] = LostStep{Ref: refOf(row.RunID, row.Step, row.Shard, row.Generation), Fence: idOr0(row.Fence)}
-	}
-	return lost, nil
+// Line is how steps of a class wait in their stream.
+type Line struct {
+	// From is the bound before which no step needs to be looked for.
+	From time.Time
+	// Patience is how long a step may be QUEUED before its entry is taken for lost.
+	Patience time.Duration
 }
 
-// LateEntries returns steps of the class that have been QUEUED for longer than patience, at most that many, and
+// LateEntries returns steps that have been QUEUED for longer than is usual in their class, at most that many of each, and
 // PostgreSQL's time when it looked.
-func (s *Store) LateEntries(ctx context.Context, class machine.Class, patience time.Duration, most int) ([]Ref, time.Time, error) {
-	rows, err := db.New(s.control).FindLateEntries(ctx, db.FindLateEntriesParams{
-		Class: string(class), Patience: patience, Most: int32(most),
-	})
+func (s *Store) LateEntries(ctx context.Context, lines map[machine.Class]Line, most int) (map[machine.Class][]Ref, time.Time, error) {
+	p := db.FindLateEntriesParams{Most: int32(most)}
+	for class, line := range lines {
+		p.Classes, p.QueuedFrom = append(p.Classes, string(class)), append(p.QueuedFrom, line.From)
+		p.Patience = append(p.Patience, line.Patience)
+	}
+	rows, err := db.New(s.control).FindLateEntries(ctx, p)
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("find late entries: %w", pg.Fault(err))
 	}
 	var now time.Time
-	late := make([]Ref, len(rows))
-	for i, row := range rows {
-		late[i], now = refOf(row.RunID, row.Step, row.Shard, row.Generation), row.Now
+	late := map[machine.Class][]Ref{}
+	for _, row := range rows {
+		if row.Class == "" {
+			now = row.At
+			continue
+		}
+		class := machine.Class(row.Class)
+		late[class] = append(late[class], refOf(row.RunID, row.Step, row.Shard, row.Generation))
 	}
 	return late, now, nil
 }
 
-// Runner is a step-runner that has, or had, a lease.
-type Runner struct {
-	Instance                     uuid.UUID
-	InteractiveSlots, BatchSlots int
-	Alive                        bool
-}
-
-// Runners lists the step-runners.
-func (s *Store) Runners(ctx context.Context) ([]Runner, error) {
-	rows, err := db.New(s.control).ReadRunners(ctx)
+// LivingRunners lists the runners that have a lease, and tells PostgreSQL's time then.
+func (s *Store) LivingRunners(ctx context.Context) ([]uuid.UUID, time.Time, error) {
+	row, err := db.New(s.control).ReadLivingRunners(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read runners: %w", pg.Fault(err))
+		return nil, time.Time{}, fmt.Errorf("read runners: %w", pg.Fault(err))
 	}
-	runners := make([]Runner, len(rows))
-	for i, row := range rows {
-		runners[i] = Runner{
-			Instance: row.Instance, InteractiveSlots: int(row.InteractiveSlots), BatchSlots: int(row.BatchSlots), Alive: row.Alive,
-		}
-	}
-	return runners, nil
+	return row.Instances, row.Now, nil
 }
 
-// ShowReplica writes that a replica of the orchestrator lives; it fails when PostgreSQL takes no writes.
-func (s *Store) ShowReplica(ctx context.Context, instance uuid.UUID) error {
-	return pg.Fault(db.New(s.control).PutReplica(ctx, instance))
+// ShowReplica writes that a replica of the orchestrator lives, and returns PostgreSQL's time; it fails when PostgreSQL takes
+// no writes.
+func (s *Store) ShowReplica(ctx context.Context, instance uuid.UUID) (time.Time, error) {
+	now, err := db.New(s.control).PutReplica(ctx, instance)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("show that the replica lives: %w", pg.Fault(err))
+	}
+	return now, nil
 }
 
-// Tidy removes the rows of runners and replicas that are long gone, and of the replica itself when it leaves.
-func (s *Store) Tidy(ctx context.Context, leaving uuid.UUID) error {
+// RemoveReplica removes the row of a replica that leaves.
+func (s *Store) RemoveReplica(ctx context.Context, instance uuid.UUID) error {
+	return pg.Fault(db.New(s.control).DeleteReplica(ctx, instance))
+}
+
+// Tidy removes the rows of runners and replicas that are gone.
+func (s *Store) Tidy(ctx context.Context) error {
 	q := db.New(s.control)
-	if err := q.DeleteDeadRunners(ctx, kept); err != nil {
-		return fmt.Errorf("remove dead runners: %w", pg.Fault(err))
-	}
-	if err := q.DeleteReplicas(ctx, leaving, kept); err != nil {
-		return fmt.Errorf("remove dead replicas: %w", pg.Fault(err))
-	}
-	return nil
+	return pg.Fault(errors.Join(q.DeleteDeadRunners(ctx, kept), q.DeleteDeadReplicas(ctx, kept)))
 }
 
 func refOf(run uuid.UUID, step string, shard, generation int32) Ref {

@@ -2,10 +2,12 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"pawl.internal/services/internal/pg"
 	"pawl.internal/services/orchestrator/machine"
@@ -17,7 +19,7 @@ const liveShown = 20
 
 // RunView is a run as readers see it.
 type RunView struct {
-	db.ReadRunRow
+	db.CoreRunView
 	// Head is the machine's part, and Plan that of its pipeline; nil where this build cannot read the pipeline.
 	Head *machine.Run
 	Plan *machine.Plan
@@ -25,43 +27,89 @@ type RunView struct {
 	Blockage *machine.Blockage
 }
 
-// View adds what must be computed to the heads of a tenant's runs.
-func (s *Store) View(ctx context.Context, tenant string, rows []db.ReadRunRow) ([]RunView, error) {
-	plans, err := s.plans(ctx, tenant, rows)
+// snapshot lets several statements read the same state of the database: what a run's head says of its steps is true only
+// of the rows of that moment.
+func (s *Store) snapshot(ctx context.Context, read func(*db.Queries) error) error {
+	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	return pg.Fault(pgx.BeginTxFunc(ctx, s.pool, options, func(tx pgx.Tx) error { return read(db.New(tx)) }))
+}
+
+// ReadRun returns a tenant's run, and its result if it is DONE, or ErrNoRun. Without ErrNoRun and without a result a run
+// that is DONE has one that is too large for a message.
+func (s *Store) ReadRun(ctx context.Context, tenant string, id uuid.UUID) (run *RunView, result []byte, err error) {
+	err = s.snapshot(ctx, func(q *db.Queries) error {
+		if run, err = s.readHead(ctx, q, tenant, id); err != nil {
+			return err
+		}
+		if run.Status == string(machine.RunDone) {
+			result, err = s.readResult(ctx, q, run)
+			return err
+		}
+		return addBlockages(ctx, q, []*RunView{run})
+	})
+	return run, result, err
+}
+
+// readHead returns a tenant's run without its blockage.
+func (s *Store) readHead(ctx context.Context, q *db.Queries, tenant string, id uuid.UUID) (*RunView, error) {
+	row, err := q.ReadRun(ctx, id, tenant)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, ErrNoRun
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read run %s: %w", id, err)
+	}
+	views, err := s.views(ctx, q, tenant, []db.CoreRunView{row})
 	if err != nil {
 		return nil, err
 	}
-	views := make([]RunView, len(rows))
-	var open []uuid.UUID
-	for i, row := range rows {
-		views[i] = RunView{ReadRunRow: row}
-		pipeline := plans[Digest(row.PipelineDigest)]
+	return views[0], nil
+}
+
+// readResult returns the output of the step that gives the run's result; nil if it is too large for a message.
+func (s *Store) readResult(ctx context.Context, q *db.Queries, run *RunView) ([]byte, error) {
+	wanted := []Wanted{{Ref: OfRun(run.ID), Inputs: Inputs{Steps: []string{run.OutputStep}}}}
+	if run.Bytes > InputsMax {
+		sizes, err := measure(ctx, q, wanted)
+		if err != nil || sizes[0] > InputsMax {
+			return nil, err
+		}
+	}
+	given, err := s.give(ctx, q, wanted)
+	if err != nil {
+		return nil, err
+	}
+	return given[0].Outputs[run.OutputStep], nil
+}
+
+// views adds the machine's view to the rows of a tenant's runs.
+func (s *Store) views(ctx context.Context, q *db.Queries, tenant string, rows []db.CoreRunView) ([]*RunView, error) {
+	wanted := make(map[Digest]owned, 1)
+	for i := range rows {
+		digest := Digest(rows[i].PipelineDigest)
+		wanted[digest] = owned{tenant: tenant, digest: digest}
+	}
+	pipelines, _, err := s.pipelines.load(ctx, q, wanted)
+	if err != nil {
+		return nil, err
+	}
+	views := make([]*RunView, len(rows))
+	for i := range rows {
+		views[i] = &RunView{CoreRunView: rows[i]}
+		pipeline := pipelines[Digest(rows[i].PipelineDigest)]
 		if pipeline == nil {
 			continue
 		}
-		views[i].Plan = pipeline.Plan(machine.Class(row.Class))
-		if views[i].Head, err = headOf(&row); err != nil {
+		views[i].Plan = pipeline.Plan(machine.Class(rows[i].Class))
+		if views[i].Head, err = headOf(&rows[i]); err != nil {
 			return nil, err
 		}
-		if !views[i].Head.Status.Terminal() {
-			open = append(open, row.ID)
-		}
 	}
-	return views, s.addBlockages(ctx, views, open)
-}
-
-// plans returns the pipelines of the runs, as far as this build can read them.
-func (s *Store) plans(ctx context.Context, tenant string, rows []db.ReadRunRow) (map[Digest]*Pipeline, error) {
-	wanted := make(map[Digest]owned, 1)
-	for _, row := range rows {
-		wanted[Digest(row.PipelineDigest)] = owned{tenant: tenant, digest: Digest(row.PipelineDigest)}
-	}
-	found, _, err := s.pipelines.load(ctx, s.read(), wanted)
-	return found, pg.Fault(err)
+	return views, nil
 }
 
 // headOf makes the machine's part of a run's row.
-func headOf(row *db.ReadRunRow) (*machine.Run, error) {
+func headOf(row *db.CoreRunView) (*machine.Run, error) {
 	head := &machine.Run{
 		Status: machine.RunStatus(row.Status), Reason: machine.Reason(row.Reason), Detail: row.Error,
 		Class: machine.Class(row.Class), StepsDone: int(row.StepsDone), SpendEpoch: int(row.SpendEpoch), Seq: row.Seq,
@@ -75,37 +123,45 @@ func headOf(row *db.ReadRunRow) (*machine.Run, error) {
 	return head, nil
 }
 
-// addBlockages says of the open runs why they do not move.
-func (s *Store) addBlockages(ctx context.Context, views []RunView, open []uuid.UUID) error {
+// addBlockages says of the runs that have not ended why they do not move.
+func addBlockages(ctx context.Context, q *db.Queries, views []*RunView) error {
+	var open []uuid.UUID
+	for _, v := range views {
+		if v.Head != nil && !v.Head.Status.Terminal() {
+			open = append(open, v.ID)
+		}
+	}
 	if len(open) == 0 {
 		return nil
 	}
-	rows, err := s.read().ListLive(ctx, open, liveShown)
+	rows, err := q.ListLive(ctx, open, liveShown)
 	if err != nil {
-		return fmt.Errorf("read live steps: %w", pg.Fault(err))
+		return fmt.Errorf("read live steps: %w", err)
 	}
-	byRun := map[uuid.UUID][]db.ListLiveRow{}
-	now := s.clock.Now()
+	live := make(map[uuid.UUID][]db.ListLiveRow, len(open))
 	for _, row := range rows {
-		byRun[row.RunID], now = append(byRun[row.RunID], row), row.Now
+		live[row.RunID] = append(live[row.RunID], row)
 	}
-	for i := range views {
-		if v := &views[i]; v.Head != nil && !v.Head.Status.Terminal() {
-			v.block(byRun[v.ID], now)
+	for _, v := range views {
+		if v.Head != nil {
+			v.block(live[v.ID])
 		}
 	}
 	return nil
 }
 
-// block sets the run's blockage.
-func (v *RunView) block(rows []db.ListLiveRow, now time.Time) {
+// block sets the run's blockage. Rows are those nearest to moving.
+func (v *RunView) block(rows []db.ListLiveRow) {
 	facts := machine.Facts{LostWorkers: map[machine.ID]time.Time{}}
 	live := make([]machine.Live, 0, len(rows))
-	for _, row := range rows {
+	now := v.UpdatedAt
+	for i := range rows {
+		row := &rows[i]
 		step, known := v.Plan.Index(row.Step)
 		if !known {
 			continue
 		}
+		now = row.Now
 		if until := timeOr0(row.LeaseUntil); row.Status == string(machine.StepRunning) && until.Before(now) {
 			facts.LostWorkers[idOr0(row.Worker)] = until
 		}

@@ -6,10 +6,9 @@ import (
 	"pawl.internal/services/orchestrator/machine"
 )
 
-// Window says how many more steps of each class may be in the streams. The dispatcher sets it from what it counts; groups
-// take room for steps that become READY, and give it back for steps that leave, so that a system in which nothing waits
-// needs no dispatcher in between. Counts of several replicas drift apart a little and are put right by the next Set. It is
-// safe for concurrent use.
+// Window says how many more steps of each class may be dispatched. Groups take room for steps that become READY, and give it
+// back for steps that leave, so that a system in which nothing waits needs no dispatcher in between; the dispatcher puts
+// right what drifts, since other replicas fill the same streams. It is safe for concurrent use.
 type Window struct {
 	interactive, batch lane
 	wake               chan struct{}
@@ -17,61 +16,81 @@ type Window struct {
 
 // lane is the window of one class.
 type lane struct {
-	// room is negative while more is in the stream than should be.
-	room    atomic.Int64
-	left    atomic.Int64 // steps that have left, ever
-	waiting atomic.Bool
+	// room is negative while more is dispatched than should be.
+	room atomic.Int64
+	left atomic.Int64 // steps that have left, ever
+	// came counts the occasions on which steps came to wait; drained is the count at the last moment at which all that had
+	// come until then were dispatched. They wait while the two differ.
+	came, drained atomic.Int64
 }
 
-// NewWindow returns a window without room: the dispatcher opens it.
+// NewWindow returns a window without room, in which steps wait: the dispatcher opens it.
 func NewWindow() *Window {
 	w := &Window{wake: make(chan struct{}, 1)}
-	w.interactive.waiting.Store(true)
-	w.batch.waiting.Store(true)
+	w.interactive.came.Store(1)
+	w.batch.came.Store(1)
 	return w
 }
 
-// Set says how much room there is, and whether steps of the class wait READY in the database: while some do, none that
-// become READY go past them.
-func (w *Window) Set(class machine.Class, room int, waiting bool) {
-	l := w.lane(class)
-	l.room.Store(int64(room))
-	l.waiting.Store(waiting)
-}
+// Room returns for how many more steps there is room; it may be negative.
+func (w *Window) Room(class machine.Class) int { return int(w.lane(class).room.Load()) }
 
-// Admit takes room for up to n steps and returns for how many there was; for the others the dispatcher is woken.
+// Adjust widens or, by a negative number, narrows the window.
+func (w *Window) Adjust(class machine.Class, by int) { w.lane(class).room.Add(int64(by)) }
+
+// Admit takes room for up to n steps that become READY and returns for how many there was. While others wait, none goes past
+// them.
 func (w *Window) Admit(class machine.Class, n int) int {
 	l := w.lane(class)
-	admitted := l.take(int64(n))
-	if admitted < int64(n) {
-		l.waiting.Store(true)
-		w.signal()
+	for {
+		room := l.room.Load()
+		if room <= 0 || l.waits() {
+			return 0
+		}
+		taken := min(int64(n), room)
+		if l.room.CompareAndSwap(room, room-taken) {
+			return int(taken)
+		}
 	}
-	return int(admitted)
 }
 
-// Return gives back the room of n steps that have left the stream, and wakes the dispatcher when some wait for it.
+// Return gives back the room of n steps that have left the streams, and wakes the dispatcher when some wait for it.
 func (w *Window) Return(class machine.Class, n int) {
-	if n > 0 {
-		w.lane(class).left.Add(int64(n))
-		w.Unused(class, n)
-	}
+	w.lane(class).left.Add(int64(n))
+	w.Unused(class, n)
 }
 
-// Unused gives back room that was admitted and not used.
+// Unused gives back room that was taken and not used.
 func (w *Window) Unused(class machine.Class, n int) {
 	if n <= 0 {
 		return
 	}
 	l := w.lane(class)
 	l.room.Add(int64(n))
-	if l.waiting.Load() {
+	if l.waits() {
 		w.signal()
 	}
 }
 
-// Left returns how many steps of the class have given back their room since the process began.
+// Left returns how many steps of the class have left the streams since the process began.
 func (w *Window) Left(class machine.Class) int64 { return w.lane(class).left.Load() }
+
+// Wait says that steps of the class wait, READY in the database, and wakes the dispatcher. Whoever made them so calls it
+// after the commit: the dispatcher must be able to see them.
+func (w *Window) Wait(class machine.Class) {
+	w.lane(class).came.Add(1)
+	w.signal()
+}
+
+// Waiting reports whether steps of the class wait. The mark is for Drained.
+func (w *Window) Waiting(class machine.Class) (mark int64, waiting bool) {
+	l := w.lane(class)
+	mark = l.came.Load()
+	return mark, mark != l.drained.Load()
+}
+
+// Drained says that all steps are dispatched that had come to wait when Waiting gave the mark.
+func (w *Window) Drained(class machine.Class, mark int64) { w.lane(class).drained.Store(mark) }
 
 // Wake delivers when the dispatcher has something to do: steps wait, and there may be room.
 func (w *Window) Wake() <-chan struct{} { return w.wake }
@@ -90,15 +109,4 @@ func (w *Window) lane(class machine.Class) *lane {
 	return &w.interactive
 }
 
-func (l *lane) take(n int64) int64 {
-	for {
-		room := l.room.Load()
-		if room <= 0 || l.waiting.Load() {
-			return 0
-		}
-		taken := min(n, room)
-		if l.room.CompareAndSwap(room, room-taken) {
-			return taken
-		}
-	}
-}
+func (l *lane) waits() bool { return l.came.Load() != l.drained.Load() }

@@ -29,6 +29,7 @@ type writes struct {
 	resolved    db.ResolveReviewsParams
 	callbacks   db.InsertCallbacksParams
 	gates       db.PutSpendGatesParams
+	reopened    []uuid.UUID
 	cancels     db.PutCallCancelsParams
 	actions     db.InsertOperatorActionsParams
 }
@@ -40,7 +41,8 @@ type promotions struct {
 }
 
 // write queues the group's statements; those without rows are left out. The order matters where tables are the same: rows
-// are dropped before new ones of the same keys are inserted, and results archived before new ones take their place.
+// are dropped before new ones of the same keys are inserted, results archived before new ones take their place, and cancels
+// withdrawn before new ones are owed.
 func (g *group) write(ctx context.Context) error {
 	for _, part := range []func(context.Context) error{g.writeRuns, g.writeLive, g.writeResults, g.writeReviews, g.writeOwed} {
 		if err := part(ctx); err != nil {
@@ -169,6 +171,11 @@ func (g *group) writeOwed(ctx context.Context) error {
 	if len(w.gates.RunIds) > 0 {
 		w.gates.Now = g.now
 		if err := q.PutSpendGates(ctx, w.gates); err != nil {
+			return err
+		}
+	}
+	if len(w.reopened) > 0 {
+		if err := q.DropCallCancels(ctx, w.reopened); err != nil {
 			return err
 		}
 	}

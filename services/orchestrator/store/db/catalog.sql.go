@@ -13,7 +13,7 @@ import (
 )
 
 const findPipeline = `-- name: FindPipeline :one
-SELECT name, version, digest, source, created_at, created_by
+SELECT name, version, ordinal, digest, source, steps, created_at, created_by
 FROM core.pipeline
 WHERE tenant = $1 AND name = $2 AND ($3::text = '' OR version = $3)
 ORDER BY ordinal DESC LIMIT 1
@@ -28,8 +28,10 @@ type FindPipelineParams struct {
 type FindPipelineRow struct {
 	Name      string
 	Version   string
+	Ordinal   int32
 	Digest    []byte
 	Source    string
+	Steps     []string
 	CreatedAt time.Time
 	CreatedBy string
 }
@@ -40,8 +42,10 @@ func (q *Queries) FindPipeline(ctx context.Context, arg FindPipelineParams) (Fin
 	err := row.Scan(
 		&i.Name,
 		&i.Version,
+		&i.Ordinal,
 		&i.Digest,
 		&i.Source,
+		&i.Steps,
 		&i.CreatedAt,
 		&i.CreatedBy,
 	)
@@ -49,7 +53,7 @@ func (q *Queries) FindPipeline(ctx context.Context, arg FindPipelineParams) (Fin
 }
 
 const findPipelineByDigest = `-- name: FindPipelineByDigest :one
-SELECT name, version, digest, source, created_at, created_by
+SELECT name, version, ordinal, digest, source, steps, created_at, created_by
 FROM core.pipeline
 WHERE tenant = $1 AND digest = $2
 `
@@ -57,8 +61,10 @@ WHERE tenant = $1 AND digest = $2
 type FindPipelineByDigestRow struct {
 	Name      string
 	Version   string
+	Ordinal   int32
 	Digest    []byte
 	Source    string
+	Steps     []string
 	CreatedAt time.Time
 	CreatedBy string
 }
@@ -69,8 +75,10 @@ func (q *Queries) FindPipelineByDigest(ctx context.Context, tenant string, diges
 	err := row.Scan(
 		&i.Name,
 		&i.Version,
+		&i.Ordinal,
 		&i.Digest,
 		&i.Source,
+		&i.Steps,
 		&i.CreatedAt,
 		&i.CreatedBy,
 	)
@@ -135,12 +143,11 @@ func (q *Queries) InsertKey(ctx context.Context, arg InsertKeyParams) (int64, er
 	return result.RowsAffected(), nil
 }
 
-const insertPipeline = `-- name: InsertPipeline :many
+const insertPipeline = `-- name: InsertPipeline :execrows
 
-INSERT INTO core.pipeline (tenant, name, version, digest, source, created_by)
-VALUES ($1, $2, $3, $4, $5, $6)
+INSERT INTO core.pipeline (tenant, name, version, digest, source, steps, created_by)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
 ON CONFLICT DO NOTHING
-RETURNING created_at
 `
 
 type InsertPipelineParams struct {
@@ -149,41 +156,31 @@ type InsertPipelineParams struct {
 	Version   string
 	Digest    []byte
 	Source    string
+	Steps     []string
 	CreatedBy string
 }
 
 // Pipelines and documents.
-func (q *Queries) InsertPipeline(ctx context.Context, arg InsertPipelineParams) ([]time.Time, error) {
-	rows, err := q.db.Query(ctx, insertPipeline,
+func (q *Queries) InsertPipeline(ctx context.Context, arg InsertPipelineParams) (int64, error) {
+	result, err := q.db.Exec(ctx, insertPipeline,
 		arg.Tenant,
 		arg.Name,
 		arg.Version,
 		arg.Digest,
 		arg.Source,
+		arg.Steps,
 		arg.CreatedBy,
 	)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	defer rows.Close()
-	items := []time.Time{}
-	for rows.Next() {
-		var created_at time.Time
-		if err := rows.Scan(&created_at); err != nil {
-			return nil, err
-		}
-		items = append(items, created_at)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return result.RowsAffected(), nil
 }
 
 const listPipelines = `-- name: ListPipelines :many
-SELECT name, version, ordinal, digest, source, created_at, created_by
+SELECT name, version, ordinal, digest, ''::text AS source, steps, created_at, created_by
 FROM core.pipeline
-WHERE tenant = $1 AND (name > $2 OR (name = $2 AND ordinal < $3))
+WHERE tenant = $1 AND name >= $2 AND (name > $2 OR ordinal < $3)
 ORDER BY name, ordinal DESC LIMIT $4
 `
 
@@ -200,6 +197,7 @@ type ListPipelinesRow struct {
 	Ordinal   int32
 	Digest    []byte
 	Source    string
+	Steps     []string
 	CreatedAt time.Time
 	CreatedBy string
 }
@@ -224,6 +222,7 @@ func (q *Queries) ListPipelines(ctx context.Context, arg ListPipelinesParams) ([
 			&i.Ordinal,
 			&i.Digest,
 			&i.Source,
+			&i.Steps,
 			&i.CreatedAt,
 			&i.CreatedBy,
 		); err != nil {

@@ -11,32 +11,50 @@ import (
 	"github.com/google/uuid"
 )
 
-const countDispatched = `-- name: CountDispatched :many
-
-SELECT d.class, count(*)::integer AS n
-FROM (SELECT class FROM core.step_live WHERE status = 'queued'
-      UNION ALL
-      SELECT class FROM core.step_live WHERE status = 'running') d
-GROUP BY d.class
+const findReady = `-- name: FindReady :many
+SELECT t.turn::bigint AS turn, l.run_id, l.step, l.shard, l.generation
+FROM unnest($1::text[]) WITH ORDINALITY AS t(tenant, turn)
+CROSS JOIN LATERAL (
+    SELECT s.run_id, s.step, s.shard, s.generation,
+           row_number() OVER (ORDER BY s.priority DESC, s.begun DESC, s.ready_at) AS place
+    FROM core.step_live s
+    WHERE s.status = 'ready' AND s.class = $2 AND s.tenant = t.tenant
+    ORDER BY s.priority DESC, s.begun DESC, s.ready_at LIMIT $3
+) l
+ORDER BY l.place, t.turn
 `
 
-type CountDispatchedRow struct {
-	Class string
-	N     int32
+type FindReadyParams struct {
+	Tenants []string
+	Class   string
+	Share   int32
 }
 
-// What is in the streams, by class: the steps that were dispatched and are not finished.
-// In two parts, since each state has an index of its own.
-func (q *Queries) CountDispatched(ctx context.Context) ([]CountDispatchedRow, error) {
-	rows, err := q.db.Query(ctx, countDispatched)
+type FindReadyRow struct {
+	Turn       int64
+	RunID      uuid.UUID
+	Step       string
+	Shard      int32
+	Generation int32
+}
+
+// The READY steps of tenants that go next, of each at most a share, in the tenant's order.
+func (q *Queries) FindReady(ctx context.Context, arg FindReadyParams) ([]FindReadyRow, error) {
+	rows, err := q.db.Query(ctx, findReady, arg.Tenants, arg.Class, arg.Share)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	items := []CountDispatchedRow{}
+	items := []FindReadyRow{}
 	for rows.Next() {
-		var i CountDispatchedRow
-		if err := rows.Scan(&i.Class, &i.N); err != nil {
+		var i FindReadyRow
+		if err := rows.Scan(
+			&i.Turn,
+			&i.RunID,
+			&i.Step,
+			&i.Shard,
+			&i.Generation,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -47,50 +65,97 @@ func (q *Queries) CountDispatched(ctx context.Context) ([]CountDispatchedRow, er
 	return items, nil
 }
 
-const findReady = `-- name: FindReady :many
-WITH RECURSIVE waiting AS (
-    (SELECT l.tenant FROM core.step_live l WHERE l.status = 'ready' AND l.class = $1 ORDER BY l.tenant LIMIT 1)
+const findWaitingTenants = `-- name: FindWaitingTenants :many
+WITH RECURSIVE behind AS (
+    SELECT $2::text AS tenant, 0 AS turn
     UNION ALL
     SELECT (SELECT l.tenant FROM core.step_live l
-            WHERE l.status = 'ready' AND l.class = $1 AND l.tenant > w.tenant ORDER BY l.tenant LIMIT 1)
-    FROM waiting w WHERE w.tenant IS NOT NULL
+            WHERE l.status = 'ready' AND l.class = $3 AND l.tenant > w.tenant
+            ORDER BY l.tenant LIMIT 1), w.turn + 1
+    FROM behind w WHERE w.tenant IS NOT NULL AND w.turn < $1
+), before AS (
+    SELECT ''::text AS tenant, 0 AS turn
+    UNION ALL
+    SELECT (SELECT l.tenant FROM core.step_live l
+            WHERE l.status = 'ready' AND l.class = $3 AND l.tenant > w.tenant AND l.tenant <= $2
+            ORDER BY l.tenant LIMIT 1), w.turn + 1
+    FROM before w WHERE w.tenant IS NOT NULL AND w.turn < $1
 )
-SELECT w.tenant, l.run_id, l.step, l.shard, l.generation
-FROM waiting w
-CROSS JOIN LATERAL (
-    SELECT s.run_id, s.step, s.shard, s.generation, s.priority, s.begun, s.ready_at FROM core.step_live s
-    WHERE s.status = 'ready' AND s.class = $1 AND s.tenant = w.tenant
-    ORDER BY s.priority DESC, s.begun DESC, s.ready_at LIMIT $2
-) l
-WHERE w.tenant IS NOT NULL
-ORDER BY w.tenant, l.priority DESC, l.begun DESC, l.ready_at
+SELECT t.tenant::text AS tenant
+FROM (SELECT 1 AS lap, b.turn, b.tenant FROM behind b
+      UNION ALL
+      SELECT 2, b.turn, b.tenant FROM before b) t
+WHERE t.turn > 0 AND t.tenant IS NOT NULL
+ORDER BY t.lap, t.turn LIMIT $1
 `
 
-type FindReadyRow struct {
-	Tenant     string
-	RunID      uuid.UUID
-	Step       string
-	Shard      int32
-	Generation int32
+type FindWaitingTenantsParams struct {
+	Most       int32
+	LastServed string
+	Class      string
 }
 
-// The next steps of every tenant that has any, each tenant's in its own order. The tenants are found by skipping through
-// the index, so that a tenant with a long backlog costs no more than one with a short one.
-func (q *Queries) FindReady(ctx context.Context, class string, most int32) ([]FindReadyRow, error) {
-	rows, err := q.db.Query(ctx, findReady, class, most)
+// The tenants that have READY steps of the class, in turn, beginning behind the one that was served last. They are found by
+// skipping through the index, so that a tenant with a long backlog costs no more than one with a short one.
+func (q *Queries) FindWaitingTenants(ctx context.Context, arg FindWaitingTenantsParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, findWaitingTenants, arg.Most, arg.LastServed, arg.Class)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	items := []FindReadyRow{}
+	items := []string{}
 	for rows.Next() {
-		var i FindReadyRow
+		var tenant string
+		if err := rows.Scan(&tenant); err != nil {
+			return nil, err
+		}
+		items = append(items, tenant)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const readLoad = `-- name: ReadLoad :many
+SELECT c.class::text AS class, (q.n + r.n)::bigint AS dispatched, r.slots::bigint AS slots,
+       EXISTS (SELECT FROM core.step_live l WHERE l.status = 'ready' AND l.class = c.class) AS waiting
+FROM (SELECT unnest($1::text[]) AS class) c
+CROSS JOIN LATERAL (SELECT count(*) AS n FROM core.step_live l WHERE l.status = 'queued' AND l.class = c.class) q
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(h.n), 0) AS n,
+           coalesce(sum(CASE c.class WHEN 'batch' THEN i.batch_slots ELSE i.interactive_slots END)
+                    FILTER (WHERE i.lease_until > now()), 0) AS slots
+    FROM core.runner i
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS n FROM core.step_live l WHERE l.status = 'running' AND l.worker = i.instance AND l.class = c.class
+    ) h
+) r
+`
+
+type ReadLoadRow struct {
+	Class      string
+	Dispatched int64
+	Slots      int64
+	Waiting    bool
+}
+
+// Of each class: the steps that were dispatched and are not finished, the slots of living runners, and whether READY steps
+// wait. RUNNING steps are found by their runners, of which each has a row.
+func (q *Queries) ReadLoad(ctx context.Context, classes []string) ([]ReadLoadRow, error) {
+	rows, err := q.db.Query(ctx, readLoad, classes)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ReadLoadRow{}
+	for rows.Next() {
+		var i ReadLoadRow
 		if err := rows.Scan(
-			&i.Tenant,
-			&i.RunID,
-			&i.Step,
-			&i.Shard,
-			&i.Generation,
+			&i.Class,
+			&i.Dispatched,
+			&i.Slots,
+			&i.Waiting,
 		); err != nil {
 			return nil, err
 		}

@@ -75,7 +75,9 @@ CROSS JOIN LATERAL (
     FROM core.step_live s
     LEFT JOIN core.runner r ON s.status = 'running' AND r.instance = s.worker
     WHERE s.run_id = k.run_id AND s.status NOT IN ('pending', 'expanded')
-    ORDER BY s.status = 'running' DESC, s.step, s.shard LIMIT $2
+    ORDER BY array_position(ARRAY['running', 'queued', 'ready', 'backoff', 'waiting', 'needs_review'], s.status),
+             r.lease_until DESC, s.due_at, s.step, s.shard
+    LIMIT $2
 ) l
 `
 
@@ -100,7 +102,7 @@ type ListLiveRow struct {
 	LeaseUntil *time.Time
 }
 
-// Of each run the rows that say why it does not move, RUNNING ones first, and since when their runners are lost.
+// Of each run the rows that are nearest to moving, which say why it does not, and since when their runners are lost.
 func (q *Queries) ListLive(ctx context.Context, runIds []uuid.UUID, most int32) ([]ListLiveRow, error) {
 	rows, err := q.db.Query(ctx, listLive, runIds, most)
 	if err != nil {
@@ -142,77 +144,32 @@ func (q *Queries) ListLive(ctx context.Context, runIds []uuid.UUID, most int32) 
 
 const listRuns = `-- name: ListRuns :many
 
-SELECT id, kind, pipeline, pipeline_version, pipeline_digest, steps_total, output_step, entity_id, document_id, labels,
-       not_before, created_at, class, budget_usd, status, state, current_step, steps_done, reason, error,
-       coalesce(undo, '')::text AS undo, spend_epoch, seq, cost_usd, version, deadline_at, paused_at, cancel_requested_at,
-       started_at, finished_at, updated_at
-FROM core.pipeline_run
-WHERE tenant = $1
-  AND ($2::uuid IS NULL OR id < $2::uuid)
-  AND ($3::text = '' OR status = $3)
-  AND ($4::text = '' OR pipeline = $4)
-  AND ($5::text = '' OR pipeline_version = $5)
-  AND ($6::text = '' OR entity_id = $6)
-  AND ($7::text = '' OR class = $7)
-  AND ($8::text = '' OR reason = $8)
-ORDER BY id DESC LIMIT $9
+SELECT id, tenant, kind, pipeline, pipeline_version, pipeline_digest, steps_total, output_step, entity_id, document_id, labels, not_before, created_at, class, budget_usd, status, state, current_step, steps_done, reason, error, undo, spend_epoch, cost_usd, seq, bytes, version, deadline_at, paused_at, cancel_requested_at, started_at, finished_at, updated_at FROM core.run_view
+WHERE tenant = $1 AND id < $2
+  AND ($3::text = '' OR pipeline = $3)
+  AND ($4::text = '' OR pipeline_version = $4)
+  AND ($5::text = '' OR class = $5)
+  AND ($6::text = '' OR reason = $6)
+ORDER BY id DESC LIMIT $7
 `
 
 type ListRunsParams struct {
 	Tenant          string
-	Before          *uuid.UUID
-	Status          string
+	Before          uuid.UUID
 	Pipeline        string
 	PipelineVersion string
-	EntityID        string
 	Class           string
 	Reason          string
 	Most            int32
 }
 
-type ListRunsRow struct {
-	ID                uuid.UUID
-	Kind              string
-	Pipeline          string
-	PipelineVersion   string
-	PipelineDigest    []byte
-	StepsTotal        int32
-	OutputStep        string
-	EntityID          string
-	DocumentID        *uuid.UUID
-	Labels            []byte
-	NotBefore         *time.Time
-	CreatedAt         time.Time
-	Class             string
-	BudgetUsd         *money.Pico
-	Status            string
-	State             []byte
-	CurrentStep       string
-	StepsDone         int32
-	Reason            string
-	Error             string
-	Undo              string
-	SpendEpoch        int32
-	Seq               int64
-	CostUsd           money.Pico
-	Version           int64
-	DeadlineAt        time.Time
-	PausedAt          *time.Time
-	CancelRequestedAt *time.Time
-	StartedAt         *time.Time
-	FinishedAt        *time.Time
-	UpdatedAt         time.Time
-}
-
-// Lists for readers. Every query carries the tenant and pages by key.
-func (q *Queries) ListRuns(ctx context.Context, arg ListRunsParams) ([]ListRunsRow, error) {
+// Lists for readers. Every query carries the tenant, or a run that is known to be the tenant's, and pages by key.
+func (q *Queries) ListRuns(ctx context.Context, arg ListRunsParams) ([]CoreRunView, error) {
 	rows, err := q.db.Query(ctx, listRuns,
 		arg.Tenant,
 		arg.Before,
-		arg.Status,
 		arg.Pipeline,
 		arg.PipelineVersion,
-		arg.EntityID,
 		arg.Class,
 		arg.Reason,
 		arg.Most,
@@ -221,11 +178,12 @@ func (q *Queries) ListRuns(ctx context.Context, arg ListRunsParams) ([]ListRunsR
 		return nil, err
 	}
 	defer rows.Close()
-	items := []ListRunsRow{}
+	items := []CoreRunView{}
 	for rows.Next() {
-		var i ListRunsRow
+		var i CoreRunView
 		if err := rows.Scan(
 			&i.ID,
+			&i.Tenant,
 			&i.Kind,
 			&i.Pipeline,
 			&i.PipelineVersion,
@@ -247,8 +205,182 @@ func (q *Queries) ListRuns(ctx context.Context, arg ListRunsParams) ([]ListRunsR
 			&i.Error,
 			&i.Undo,
 			&i.SpendEpoch,
-			&i.Seq,
 			&i.CostUsd,
+			&i.Seq,
+			&i.Bytes,
+			&i.Version,
+			&i.DeadlineAt,
+			&i.PausedAt,
+			&i.CancelRequestedAt,
+			&i.StartedAt,
+			&i.FinishedAt,
+			&i.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listRunsByEntity = `-- name: ListRunsByEntity :many
+SELECT id, tenant, kind, pipeline, pipeline_version, pipeline_digest, steps_total, output_step, entity_id, document_id, labels, not_before, created_at, class, budget_usd, status, state, current_step, steps_done, reason, error, undo, spend_epoch, cost_usd, seq, bytes, version, deadline_at, paused_at, cancel_requested_at, started_at, finished_at, updated_at FROM core.run_view
+WHERE tenant = $1 AND entity_id = $2 AND entity_id <> '' AND id < $3
+  AND ($4::text = '' OR status = $4)
+  AND ($5::text = '' OR pipeline = $5)
+  AND ($6::text = '' OR pipeline_version = $6)
+  AND ($7::text = '' OR class = $7)
+  AND ($8::text = '' OR reason = $8)
+ORDER BY id DESC LIMIT $9
+`
+
+type ListRunsByEntityParams struct {
+	Tenant          string
+	EntityID        string
+	Before          uuid.UUID
+	Status          string
+	Pipeline        string
+	PipelineVersion string
+	Class           string
+	Reason          string
+	Most            int32
+}
+
+// The same for one entity, in one state or in all.
+func (q *Queries) ListRunsByEntity(ctx context.Context, arg ListRunsByEntityParams) ([]CoreRunView, error) {
+	rows, err := q.db.Query(ctx, listRunsByEntity,
+		arg.Tenant,
+		arg.EntityID,
+		arg.Before,
+		arg.Status,
+		arg.Pipeline,
+		arg.PipelineVersion,
+		arg.Class,
+		arg.Reason,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []CoreRunView{}
+	for rows.Next() {
+		var i CoreRunView
+		if err := rows.Scan(
+			&i.ID,
+			&i.Tenant,
+			&i.Kind,
+			&i.Pipeline,
+			&i.PipelineVersion,
+			&i.PipelineDigest,
+			&i.StepsTotal,
+			&i.OutputStep,
+			&i.EntityID,
+			&i.DocumentID,
+			&i.Labels,
+			&i.NotBefore,
+			&i.CreatedAt,
+			&i.Class,
+			&i.BudgetUsd,
+			&i.Status,
+			&i.State,
+			&i.CurrentStep,
+			&i.StepsDone,
+			&i.Reason,
+			&i.Error,
+			&i.Undo,
+			&i.SpendEpoch,
+			&i.CostUsd,
+			&i.Seq,
+			&i.Bytes,
+			&i.Version,
+			&i.DeadlineAt,
+			&i.PausedAt,
+			&i.CancelRequestedAt,
+			&i.StartedAt,
+			&i.FinishedAt,
+			&i.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listRunsByStatus = `-- name: ListRunsByStatus :many
+SELECT id, tenant, kind, pipeline, pipeline_version, pipeline_digest, steps_total, output_step, entity_id, document_id, labels, not_before, created_at, class, budget_usd, status, state, current_step, steps_done, reason, error, undo, spend_epoch, cost_usd, seq, bytes, version, deadline_at, paused_at, cancel_requested_at, started_at, finished_at, updated_at FROM core.run_view
+WHERE tenant = $1 AND status = $2 AND id < $3
+  AND ($4::text = '' OR pipeline = $4)
+  AND ($5::text = '' OR pipeline_version = $5)
+  AND ($6::text = '' OR class = $6)
+  AND ($7::text = '' OR reason = $7)
+ORDER BY id DESC LIMIT $8
+`
+
+type ListRunsByStatusParams struct {
+	Tenant          string
+	Status          string
+	Before          uuid.UUID
+	Pipeline        string
+	PipelineVersion string
+	Class           string
+	Reason          string
+	Most            int32
+}
+
+// The same for one state, of which there may be few among many.
+func (q *Queries) ListRunsByStatus(ctx context.Context, arg ListRunsByStatusParams) ([]CoreRunView, error) {
+	rows, err := q.db.Query(ctx, listRunsByStatus,
+		arg.Tenant,
+		arg.Status,
+		arg.Before,
+		arg.Pipeline,
+		arg.PipelineVersion,
+		arg.Class,
+		arg.Reason,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []CoreRunView{}
+	for rows.Next() {
+		var i CoreRunView
+		if err := rows.Scan(
+			&i.ID,
+			&i.Tenant,
+			&i.Kind,
+			&i.Pipeline,
+			&i.PipelineVersion,
+			&i.PipelineDigest,
+			&i.StepsTotal,
+			&i.OutputStep,
+			&i.EntityID,
+			&i.DocumentID,
+			&i.Labels,
+			&i.NotBefore,
+			&i.CreatedAt,
+			&i.Class,
+			&i.BudgetUsd,
+			&i.Status,
+			&i.State,
+			&i.CurrentStep,
+			&i.StepsDone,
+			&i.Reason,
+			&i.Error,
+			&i.Undo,
+			&i.SpendEpoch,
+			&i.CostUsd,
+			&i.Seq,
+			&i.Bytes,
 			&i.Version,
 			&i.DeadlineAt,
 			&i.PausedAt,
@@ -268,12 +400,15 @@ func (q *Queries) ListRuns(ctx context.Context, arg ListRunsParams) ([]ListRunsR
 }
 
 const listSteps = `-- name: ListSteps :many
-SELECT s.step, s.shard, s.generation, s.status, s.attempt, s.output, s.input_tokens, s.output_tokens, s.cost_usd,
+SELECT s.step, s.shard, s.generation, s.status, s.attempt,
+       (CASE WHEN s.fits THEN s.output END)::json AS output, s.input_tokens, s.output_tokens, s.cost_usd,
        s.reason, s.error, s.worker, s.queued_at, s.started_at, s.finished_at, s.due_at,
        coalesce(p.bytes, 0)::integer AS bytes, p.content
-FROM core.step_state s
-LEFT JOIN core.payload p ON p.run_id = s.run_id AND p.n = s.output_payload
-WHERE s.run_id = $1
+FROM (
+    SELECT v.run_id, v.step, v.shard, v.generation, v.status, v.attempt, v.output, v.output_payload, v.output_bytes, v.input_tokens, v.output_tokens, v.cost_usd, v.reason, v.error, v.worker, v.queued_at, v.started_at, v.finished_at, v.due_at, sum(v.output_bytes) OVER (ORDER BY v.step, v.shard) <= $1::bigint AS fits
+    FROM core.step_state v WHERE v.run_id = $2
+) s
+LEFT JOIN core.payload p ON p.run_id = s.run_id AND p.n = s.output_payload AND s.fits
 ORDER BY s.step, s.shard
 `
 
@@ -298,8 +433,9 @@ type ListStepsRow struct {
 	Content      []byte
 }
 
-func (q *Queries) ListSteps(ctx context.Context, runID uuid.UUID) ([]ListStepsRow, error) {
-	rows, err := q.db.Query(ctx, listSteps, runID)
+// The outputs are given as far as they fit together into so many bytes.
+func (q *Queries) ListSteps(ctx context.Context, mostBytes int64, runID uuid.UUID) ([]ListStepsRow, error) {
+	rows, err := q.db.Query(ctx, listSteps, mostBytes, runID)
 	if err != nil {
 		return nil, err
 	}

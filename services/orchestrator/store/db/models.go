@@ -3,3 +3,62 @@
 //   sqlc v1.31.1
 
 package db
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+	money "pawl.internal/services/internal/money"
+)
+
+type CoreCallCancelOwed struct {
+	RunID      uuid.UUID
+	Step       string
+	Generation int32
+	OwedAt     time.Time
+}
+
+type CoreRunView struct {
+	ID                uuid.UUID
+	Tenant            string
+	Kind              string
+	Pipeline          string
+	PipelineVersion   string
+	PipelineDigest    []byte
+	StepsTotal        int32
+	OutputStep        string
+	EntityID          string
+	DocumentID        *uuid.UUID
+	Labels            []byte
+	NotBefore         *time.Time
+	CreatedAt         time.Time
+	Class             string
+	BudgetUsd         *money.Pico
+	Status            string
+	State             []byte
+	CurrentStep       string
+	StepsDone         int32
+	Reason            string
+	Error             string
+	Undo              string
+	SpendEpoch        int32
+	CostUsd           money.Pico
+	Seq               int64
+	Bytes             int64
+	Version           int64
+	DeadlineAt        time.Time
+	PausedAt          *time.Time
+	CancelRequestedAt *time.Time
+	StartedAt         *time.Time
+	FinishedAt        *time.Time
+	UpdatedAt         time.Time
+}
+
+type CoreSpendGateOwed struct {
+	RunID     uuid.UUID
+	Tenant    string
+	Epoch     int32
+	Open      bool
+	BudgetUsd *money.Pico
+	OwedAt    time.Time
+}

@@ -7,62 +7,22 @@ package db
 
 import (
 	"context"
-	"time"
 
 	"github.com/google/uuid"
-	money "pawl.internal/services/internal/money"
 )
 
 const readRun = `-- name: ReadRun :one
 
-SELECT id, kind, pipeline, pipeline_version, pipeline_digest, steps_total, output_step, entity_id, document_id, labels,
-       not_before, created_at, class, budget_usd, status, state, current_step, steps_done, reason, error,
-       coalesce(undo, '')::text AS undo, spend_epoch, seq, cost_usd, version, deadline_at, paused_at, cancel_requested_at,
-       started_at, finished_at, updated_at
-FROM core.pipeline_run
-WHERE id = $1 AND tenant = $2
+SELECT id, tenant, kind, pipeline, pipeline_version, pipeline_digest, steps_total, output_step, entity_id, document_id, labels, not_before, created_at, class, budget_usd, status, state, current_step, steps_done, reason, error, undo, spend_epoch, cost_usd, seq, bytes, version, deadline_at, paused_at, cancel_requested_at, started_at, finished_at, updated_at FROM core.run_view WHERE id = $1 AND tenant = $2
 `
 
-type ReadRunRow struct {
-	ID                uuid.UUID
-	Kind              string
-	Pipeline          string
-	PipelineVersion   string
-	PipelineDigest    []byte
-	StepsTotal        int32
-	OutputStep        string
-	EntityID          string
-	DocumentID        *uuid.UUID
-	Labels            []byte
-	NotBefore         *time.Time
-	CreatedAt         time.Time
-	Class             string
-	BudgetUsd         *money.Pico
-	Status            string
-	State             []byte
-	CurrentStep       string
-	StepsDone         int32
-	Reason            string
-	Error             string
-	Undo              string
-	SpendEpoch        int32
-	Seq               int64
-	CostUsd           money.Pico
-	Version           int64
-	DeadlineAt        time.Time
-	PausedAt          *time.Time
-	CancelRequestedAt *time.Time
-	StartedAt         *time.Time
-	FinishedAt        *time.Time
-	UpdatedAt         time.Time
-}
-
 // What readers ask of a run. Every query carries the tenant.
-func (q *Queries) ReadRun(ctx context.Context, iD uuid.UUID, tenant string) (ReadRunRow, error) {
+func (q *Queries) ReadRun(ctx context.Context, iD uuid.UUID, tenant string) (CoreRunView, error) {
 	row := q.db.QueryRow(ctx, readRun, iD, tenant)
-	var i ReadRunRow
+	var i CoreRunView
 	err := row.Scan(
 		&i.ID,
+		&i.Tenant,
 		&i.Kind,
 		&i.Pipeline,
 		&i.PipelineVersion,
@@ -84,8 +44,9 @@ func (q *Queries) ReadRun(ctx context.Context, iD uuid.UUID, tenant string) (Rea
 		&i.Error,
 		&i.Undo,
 		&i.SpendEpoch,
-		&i.Seq,
 		&i.CostUsd,
+		&i.Seq,
+		&i.Bytes,
 		&i.Version,
 		&i.DeadlineAt,
 		&i.PausedAt,

@@ -7,63 +7,69 @@ package db
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
-	money "pawl.internal/services/internal/money"
 )
 
-const deleteCallCancel = `-- name: DeleteCallCancel :exec
-DELETE FROM core.call_cancel_owed WHERE run_id = $1 AND step = $2 AND generation = $3
+const deleteCallCancels = `-- name: DeleteCallCancels :exec
+DELETE FROM core.call_cancel_owed o
+USING (SELECT unnest($1::uuid[]) AS run_id, unnest($2::text[]) AS step, unnest($3::integer[]) AS generation,
+              unnest($4::timestamptz[]) AS owed_at) c
+WHERE o.run_id = c.run_id AND o.step = c.step AND o.generation = c.generation AND o.owed_at = c.owed_at
 `
 
-type DeleteCallCancelParams struct {
-	RunID      uuid.UUID
-	Step       string
-	Generation int32
+type DeleteCallCancelsParams struct {
+	RunIds      []uuid.UUID
+	Steps       []string
+	Generations []int32
+	OwedAt      []time.Time
 }
 
-func (q *Queries) DeleteCallCancel(ctx context.Context, arg DeleteCallCancelParams) error {
-	_, err := q.db.Exec(ctx, deleteCallCancel, arg.RunID, arg.Step, arg.Generation)
+func (q *Queries) DeleteCallCancels(ctx context.Context, arg DeleteCallCancelsParams) error {
+	_, err := q.db.Exec(ctx, deleteCallCancels,
+		arg.RunIds,
+		arg.Steps,
+		arg.Generations,
+		arg.OwedAt,
+	)
 	return err
 }
 
 const deleteGates = `-- name: DeleteGates :exec
 DELETE FROM core.spend_gate_owed g
-USING (SELECT unnest($1::uuid[]) AS run_id, unnest($2::integer[]) AS epoch, unnest($3::boolean[]) AS open) c
-WHERE g.run_id = c.run_id AND g.epoch = c.epoch AND g.open = c.open
+USING (SELECT unnest($1::uuid[]) AS run_id, unnest($2::timestamptz[]) AS owed_at) c
+WHERE g.run_id = c.run_id AND g.owed_at = c.owed_at
 `
 
-type DeleteGatesParams struct {
-	RunIds []uuid.UUID
-	Epochs []int32
-	Open   []bool
-}
-
-func (q *Queries) DeleteGates(ctx context.Context, arg DeleteGatesParams) error {
-	_, err := q.db.Exec(ctx, deleteGates, arg.RunIds, arg.Epochs, arg.Open)
+func (q *Queries) DeleteGates(ctx context.Context, runIds []uuid.UUID, owedAt []time.Time) error {
+	_, err := q.db.Exec(ctx, deleteGates, runIds, owedAt)
 	return err
 }
 
 const readCallCancels = `-- name: ReadCallCancels :many
-SELECT run_id, step, generation FROM core.call_cancel_owed ORDER BY owed_at LIMIT $1
+SELECT c.run_id, c.step, c.generation, c.owed_at
+FROM core.call_cancel_owed c
+WHERE NOT EXISTS (SELECT FROM core.spend_gate_owed g WHERE g.run_id = c.run_id)
+ORDER BY c.owed_at LIMIT $1
 `
 
-type ReadCallCancelsRow struct {
-	RunID      uuid.UUID
-	Step       string
-	Generation int32
-}
-
-func (q *Queries) ReadCallCancels(ctx context.Context, most int32) ([]ReadCallCancelsRow, error) {
+// A run's calls are not aborted before its gate is confirmed: else a call could begin afterwards.
+func (q *Queries) ReadCallCancels(ctx context.Context, most int32) ([]CoreCallCancelOwed, error) {
 	rows, err := q.db.Query(ctx, readCallCancels, most)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	items := []ReadCallCancelsRow{}
+	items := []CoreCallCancelOwed{}
 	for rows.Next() {
-		var i ReadCallCancelsRow
-		if err := rows.Scan(&i.RunID, &i.Step, &i.Generation); err != nil {
+		var i CoreCallCancelOwed
+		if err := rows.Scan(
+			&i.RunID,
+			&i.Step,
+			&i.Generation,
+			&i.OwedAt,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -76,33 +82,26 @@ func (q *Queries) ReadCallCancels(ctx context.Context, most int32) ([]ReadCallCa
 
 const readGates = `-- name: ReadGates :many
 
-SELECT run_id, tenant, epoch, open, budget_usd FROM core.spend_gate_owed ORDER BY owed_at LIMIT $1
+SELECT run_id, tenant, epoch, open, budget_usd, owed_at FROM core.spend_gate_owed ORDER BY owed_at LIMIT $1
 `
 
-type ReadGatesRow struct {
-	RunID     uuid.UUID
-	Tenant    string
-	Epoch     int32
-	Open      bool
-	BudgetUsd *money.Pico
-}
-
-// What is owed to the gateway.
-func (q *Queries) ReadGates(ctx context.Context, most int32) ([]ReadGatesRow, error) {
+// What is owed to the gateway. A row is confirmed as it was told: one that was owed anew since has another time.
+func (q *Queries) ReadGates(ctx context.Context, most int32) ([]CoreSpendGateOwed, error) {
 	rows, err := q.db.Query(ctx, readGates, most)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	items := []ReadGatesRow{}
+	items := []CoreSpendGateOwed{}
 	for rows.Next() {
-		var i ReadGatesRow
+		var i CoreSpendGateOwed
 		if err := rows.Scan(
 			&i.RunID,
 			&i.Tenant,
 			&i.Epoch,
 			&i.Open,
 			&i.BudgetUsd,
+			&i.OwedAt,
 		); err != nil {
 			return nil, err
 		}

@@ -12,13 +12,80 @@ import (
 	"github.com/google/uuid"
 )
 
-const deleteRunner = `-- name: DeleteRunner :exec
-DELETE FROM core.runner WHERE instance = $1
+const endLease = `-- name: EndLease :exec
+UPDATE core.runner SET lease_until = clock_timestamp() WHERE instance = $1
 `
 
-func (q *Queries) DeleteRunner(ctx context.Context, instance uuid.UUID) error {
-	_, err := q.db.Exec(ctx, deleteRunner, instance)
+func (q *Queries) EndLease(ctx context.Context, instance uuid.UUID) error {
+	_, err := q.db.Exec(ctx, endLease, instance)
 	return err
+}
+
+const findUnlistedSteps = `-- name: FindUnlistedSteps :many
+SELECT '00000000-0000-0000-0000-000000000000'::uuid AS run_id, ''::text AS step, -1::integer AS shard, 0::integer AS generation,
+       '00000000-0000-0000-0000-000000000000'::uuid AS fence, now()::timestamptz AS at
+UNION ALL
+SELECT l.run_id, l.step, l.shard, l.generation, coalesce(l.fence, '00000000-0000-0000-0000-000000000000'), l.claimed_at
+FROM core.step_live l
+WHERE l.status = 'running' AND l.worker = $1::uuid AND l.claimed_at >= $2::timestamptz
+  AND l.claimed_at < now() - $3::interval
+  AND NOT EXISTS (
+    SELECT FROM (SELECT unnest($4::uuid[]) AS run_id, unnest($5::text[]) AS step,
+                        unnest($6::integer[]) AS shard) h
+    WHERE h.run_id = l.run_id AND h.step = l.step AND h.shard = l.shard)
+`
+
+type FindUnlistedStepsParams struct {
+	Worker      uuid.UUID
+	ClaimedFrom time.Time
+	Lease       time.Duration
+	RunIds      []uuid.UUID
+	Steps       []string
+	Shards      []int32
+}
+
+type FindUnlistedStepsRow struct {
+	RunID      uuid.UUID
+	Step       string
+	Shard      int32
+	Generation int32
+	Fence      uuid.UUID
+	At         time.Time
+}
+
+// Steps that are RUNNING with a runner for longer than a lease and that it does not list. The first row tells the time.
+func (q *Queries) FindUnlistedSteps(ctx context.Context, arg FindUnlistedStepsParams) ([]FindUnlistedStepsRow, error) {
+	rows, err := q.db.Query(ctx, findUnlistedSteps,
+		arg.Worker,
+		arg.ClaimedFrom,
+		arg.Lease,
+		arg.RunIds,
+		arg.Steps,
+		arg.Shards,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []FindUnlistedStepsRow{}
+	for rows.Next() {
+		var i FindUnlistedStepsRow
+		if err := rows.Scan(
+			&i.RunID,
+			&i.Step,
+			&i.Shard,
+			&i.Generation,
+			&i.Fence,
+			&i.At,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const putRunners = `-- name: PutRunners :exec

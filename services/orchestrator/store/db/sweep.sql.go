@@ -12,60 +12,94 @@ import (
 	"github.com/google/uuid"
 )
 
-const deleteDeadRunners = `-- name: DeleteDeadRunners :exec
-DELETE FROM core.runner WHERE lease_until < clock_timestamp() - $1::interval
+const deleteDeadReplicas = `-- name: DeleteDeadReplicas :exec
+DELETE FROM core.replica WHERE seen_at < now() - $1::interval
 `
 
+func (q *Queries) DeleteDeadReplicas(ctx context.Context, kept time.Duration) error {
+	_, err := q.db.Exec(ctx, deleteDeadReplicas, kept)
+	return err
+}
+
+const deleteDeadRunners = `-- name: DeleteDeadRunners :exec
+DELETE FROM core.runner r
+WHERE r.lease_until < now() - $1::interval
+  AND NOT EXISTS (SELECT FROM core.step_live l WHERE l.worker = r.instance AND l.status = 'running')
+`
+
+// The row of a runner stays as long as a step is RUNNING with it: by it the step is found.
 func (q *Queries) DeleteDeadRunners(ctx context.Context, kept time.Duration) error {
 	_, err := q.db.Exec(ctx, deleteDeadRunners, kept)
 	return err
 }
 
-const deleteReplicas = `-- name: DeleteReplicas :exec
-DELETE FROM core.replica WHERE instance = $1 OR seen_at < clock_timestamp() - $2::interval
+const deleteReplica = `-- name: DeleteReplica :exec
+DELETE FROM core.replica WHERE instance = $1
 `
 
-func (q *Queries) DeleteReplicas(ctx context.Context, instance uuid.UUID, kept time.Duration) error {
-	_, err := q.db.Exec(ctx, deleteReplicas, instance, kept)
+func (q *Queries) DeleteReplica(ctx context.Context, instance uuid.UUID) error {
+	_, err := q.db.Exec(ctx, deleteReplica, instance)
 	return err
 }
 
-const findDueSteps = `-- name: FindDueSteps :many
+const findDue = `-- name: FindDue :many
 
-SELECT l.run_id, l.step, l.shard, l.generation, l.status, l.fence, l.due_at::timestamptz AS due_at
-FROM core.step_live l
-WHERE l.due_at IS NOT NULL AND l.due_at >= $1 AND l.due_at <= clock_timestamp()
-  AND l.status IN ('running', 'backoff', 'waiting')
-ORDER BY l.due_at LIMIT $2
+SELECT 'now'::text AS what, '00000000-0000-0000-0000-000000000000'::uuid AS run_id, ''::text AS step, -1::integer AS shard,
+       0::integer AS generation, '00000000-0000-0000-0000-000000000000'::uuid AS fence, now()::timestamptz AS due_at
+UNION ALL
+SELECT t.status, t.run_id, t.step, t.shard, t.generation, coalesce(t.fence, '00000000-0000-0000-0000-000000000000'), t.due_at
+FROM (SELECT l.status, l.run_id, l.step, l.shard, l.generation, l.fence, l.due_at FROM core.step_live l
+      WHERE l.due_at >= $1::timestamptz AND l.due_at <= now()
+      ORDER BY l.due_at LIMIT $2) t
+UNION ALL
+SELECT 'deadline', d.id, '', -1, 0, '00000000-0000-0000-0000-000000000000', d.deadline_at
+FROM (SELECT r.id, r.deadline_at FROM core.pipeline_run r
+      WHERE r.finished_at IS NULL AND r.paused_at IS NULL AND r.deadline_at >= $3 AND r.deadline_at <= now()
+        AND r.status <> 'compensating'
+      ORDER BY r.deadline_at LIMIT $2) d
+UNION ALL
+(SELECT 'lost', l.run_id, l.step, l.shard, l.generation, coalesce(l.fence, '00000000-0000-0000-0000-000000000000'), w.lease_until
+ FROM core.runner w
+ JOIN core.step_live l ON l.worker = w.instance AND l.status = 'running'
+ WHERE w.lease_until <= now()
+ LIMIT $2)
 `
 
-type FindDueStepsRow struct {
+type FindDueParams struct {
+	StepsFrom time.Time
+	Most      int32
+	RunsFrom  time.Time
+}
+
+type FindDueRow struct {
+	What       string
 	RunID      uuid.UUID
 	Step       string
 	Shard      int32
 	Generation int32
-	Status     string
-	Fence      *uuid.UUID
+	Fence      uuid.UUID
 	DueAt      time.Time
 }
 
-// What sweeps look for. They lock nothing: what they find becomes events. Where a bound is given, rows before it have had
-// their events already; under an old snapshot their dead versions are not walked again.
-func (q *Queries) FindDueSteps(ctx context.Context, bound *time.Time, most int32) ([]FindDueStepsRow, error) {
-	rows, err := q.db.Query(ctx, findDueSteps, bound, most)
+// What sweeps look for. They lock nothing: what they find becomes events. Rows before a bound have had their events already;
+// under an old snapshot their dead versions are not walked again. now() stands still within a statement, so that an index is
+// read no further than to it; each answer begins with a row that tells it.
+// Everything whose time has come: timers of steps, deadlines of runs, and steps whose runners' leases have run out.
+func (q *Queries) FindDue(ctx context.Context, arg FindDueParams) ([]FindDueRow, error) {
+	rows, err := q.db.Query(ctx, findDue, arg.StepsFrom, arg.Most, arg.RunsFrom)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	items := []FindDueStepsRow{}
+	items := []FindDueRow{}
 	for rows.Next() {
-		var i FindDueStepsRow
+		var i FindDueRow
 		if err := rows.Scan(
+			&i.What,
 			&i.RunID,
 			&i.Step,
 			&i.Shard,
 			&i.Generation,
-			&i.Status,
 			&i.Fence,
 			&i.DueAt,
 		); err != nil {
@@ -80,28 +114,43 @@ func (q *Queries) FindDueSteps(ctx context.Context, bound *time.Time, most int32
 }
 
 const findLateEntries = `-- name: FindLateEntries :many
-SELECT (SELECT clock_timestamp())::timestamptz AS now, l.run_id, l.step, l.shard, l.generation
-FROM core.step_live l
-WHERE l.status = 'queued' AND l.class = $1 AND l.queued_at < clock_timestamp() - $2::interval
-ORDER BY l.queued_at LIMIT $3
+SELECT ''::text AS class, '00000000-0000-0000-0000-000000000000'::uuid AS run_id, ''::text AS step, -1::integer AS shard,
+       0::integer AS generation, now()::timestamptz AS at
+UNION ALL
+SELECT c.class, l.run_id, l.step, l.shard, l.generation, l.queued_at
+FROM (SELECT unnest($1::text[]) AS class, unnest($2::timestamptz[]) AS queued_from,
+             unnest($3::interval[]) AS patience) c
+CROSS JOIN LATERAL (
+    SELECT s.run_id, s.step, s.shard, s.generation, s.queued_at FROM core.step_live s
+    WHERE s.status = 'queued' AND s.class = c.class AND s.queued_at >= c.queued_from AND s.queued_at < now() - c.patience
+    ORDER BY s.queued_at LIMIT $4
+) l
 `
 
 type FindLateEntriesParams struct {
-	Class    string
-	Patience time.Duration
-	Most     int32
+	Classes    []string
+	QueuedFrom []time.Time
+	Patience   []time.Duration
+	Most       int32
 }
 
 type FindLateEntriesRow struct {
-	Now        time.Time
+	Class      string
 	RunID      uuid.UUID
 	Step       string
 	Shard      int32
 	Generation int32
+	At         time.Time
 }
 
+// Steps that have been QUEUED for longer than is usual in their class.
 func (q *Queries) FindLateEntries(ctx context.Context, arg FindLateEntriesParams) ([]FindLateEntriesRow, error) {
-	rows, err := q.db.Query(ctx, findLateEntries, arg.Class, arg.Patience, arg.Most)
+	rows, err := q.db.Query(ctx, findLateEntries,
+		arg.Classes,
+		arg.QueuedFrom,
+		arg.Patience,
+		arg.Most,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -110,11 +159,12 @@ func (q *Queries) FindLateEntries(ctx context.Context, arg FindLateEntriesParams
 	for rows.Next() {
 		var i FindLateEntriesRow
 		if err := rows.Scan(
-			&i.Now,
+			&i.Class,
 			&i.RunID,
 			&i.Step,
 			&i.Shard,
 			&i.Generation,
+			&i.At,
 		); err != nil {
 			return nil, err
 		}
@@ -126,181 +176,31 @@ func (q *Queries) FindLateEntries(ctx context.Context, arg FindLateEntriesParams
 	return items, nil
 }
 
-const findLostSteps = `-- name: FindLostSteps :many
-SELECT l.run_id, l.step, l.shard, l.generation, l.fence
-FROM core.step_live l
-WHERE l.status = 'running'
-  AND NOT EXISTS (SELECT FROM core.runner r WHERE r.instance = l.worker AND r.lease_until > clock_timestamp())
-ORDER BY l.claimed_at LIMIT $1
-`
-
-type FindLostStepsRow struct {
-	RunID      uuid.UUID
-	Step       string
-	Shard      int32
-	Generation int32
-	Fence      *uuid.UUID
-}
-
-func (q *Queries) FindLostSteps(ctx context.Context, most int32) ([]FindLostStepsRow, error) {
-	rows, err := q.db.Query(ctx, findLostSteps, most)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []FindLostStepsRow{}
-	for rows.Next() {
-		var i FindLostStepsRow
-		if err := rows.Scan(
-			&i.RunID,
-			&i.Step,
-			&i.Shard,
-			&i.Generation,
-			&i.Fence,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const findOverdueRuns = `-- name: FindOverdueRuns :many
-SELECT r.id, r.deadline_at
-FROM core.pipeline_run r
-WHERE r.finished_at IS NULL AND r.paused_at IS NULL AND r.deadline_at >= $1 AND r.deadline_at <= clock_timestamp()
-  AND r.status <> 'compensating'
-ORDER BY r.deadline_at LIMIT $2
-`
-
-type FindOverdueRunsRow struct {
-	ID         uuid.UUID
-	DeadlineAt time.Time
-}
-
-func (q *Queries) FindOverdueRuns(ctx context.Context, bound time.Time, most int32) ([]FindOverdueRunsRow, error) {
-	rows, err := q.db.Query(ctx, findOverdueRuns, bound, most)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []FindOverdueRunsRow{}
-	for rows.Next() {
-		var i FindOverdueRunsRow
-		if err := rows.Scan(&i.ID, &i.DeadlineAt); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const findUnlistedSteps = `-- name: FindUnlistedSteps :many
-SELECT l.run_id, l.step, l.shard, l.generation, l.fence
-FROM core.step_live l
-WHERE l.status = 'running' AND l.worker = $1 AND l.claimed_at < clock_timestamp() - $2::interval
-  AND NOT EXISTS (
-    SELECT FROM (SELECT unnest($3::uuid[]) AS run_id, unnest($4::text[]) AS step,
-                        unnest($5::integer[]) AS shard) h
-    WHERE h.run_id = l.run_id AND h.step = l.step AND h.shard = l.shard)
-`
-
-type FindUnlistedStepsParams struct {
-	Worker *uuid.UUID
-	Lease  time.Duration
-	RunIds []uuid.UUID
-	Steps  []string
-	Shards []int32
-}
-
-type FindUnlistedStepsRow struct {
-	RunID      uuid.UUID
-	Step       string
-	Shard      int32
-	Generation int32
-	Fence      *uuid.UUID
-}
-
-func (q *Queries) FindUnlistedSteps(ctx context.Context, arg FindUnlistedStepsParams) ([]FindUnlistedStepsRow, error) {
-	rows, err := q.db.Query(ctx, findUnlistedSteps,
-		arg.Worker,
-		arg.Lease,
-		arg.RunIds,
-		arg.Steps,
-		arg.Shards,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []FindUnlistedStepsRow{}
-	for rows.Next() {
-		var i FindUnlistedStepsRow
-		if err := rows.Scan(
-			&i.RunID,
-			&i.Step,
-			&i.Shard,
-			&i.Generation,
-			&i.Fence,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const putReplica = `-- name: PutReplica :exec
-INSERT INTO core.replica (instance, started_at, seen_at) VALUES ($1, clock_timestamp(), clock_timestamp())
+const putReplica = `-- name: PutReplica :one
+INSERT INTO core.replica (instance, started_at, seen_at) VALUES ($1, now(), now())
 ON CONFLICT (instance) DO UPDATE SET seen_at = excluded.seen_at
+RETURNING seen_at
 `
 
-func (q *Queries) PutReplica(ctx context.Context, instance uuid.UUID) error {
-	_, err := q.db.Exec(ctx, putReplica, instance)
-	return err
+func (q *Queries) PutReplica(ctx context.Context, instance uuid.UUID) (time.Time, error) {
+	row := q.db.QueryRow(ctx, putReplica, instance)
+	var seen_at time.Time
+	err := row.Scan(&seen_at)
+	return seen_at, err
 }
 
-const readRunners = `-- name: ReadRunners :many
-SELECT instance, interactive_slots, batch_slots, (lease_until > clock_timestamp())::boolean AS alive FROM core.runner
+const readLivingRunners = `-- name: ReadLivingRunners :one
+SELECT now()::timestamptz AS now, ARRAY(SELECT instance FROM core.runner WHERE lease_until > now())::uuid[] AS instances
 `
 
-type ReadRunnersRow struct {
-	Instance         uuid.UUID
-	InteractiveSlots int32
-	BatchSlots       int32
-	Alive            bool
+type ReadLivingRunnersRow struct {
+	Now       time.Time
+	Instances []uuid.UUID
 }
 
-func (q *Queries) ReadRunners(ctx context.Context) ([]ReadRunnersRow, error) {
-	rows, err := q.db.Query(ctx, readRunners)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []ReadRunnersRow{}
-	for rows.Next() {
-		var i ReadRunnersRow
-		if err := rows.Scan(
-			&i.Instance,
-			&i.InteractiveSlots,
-			&i.BatchSlots,
-			&i.Alive,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) ReadLivingRunners(ctx context.Context) (ReadLivingRunnersRow, error) {
+	row := q.db.QueryRow(ctx, readLivingRunners)
+	var i ReadLivingRunnersRow
+	err := row.Scan(&i.Now, &i.Instances)
+	return i, err
 }

@@ -77,6 +77,15 @@ func (q *Queries) DeleteLive(ctx context.Context, arg DeleteLiveParams) error {
 	return err
 }
 
+const dropCallCancels = `-- name: DropCallCancels :exec
+DELETE FROM core.call_cancel_owed WHERE run_id = ANY($1::uuid[]) AND step = ''
+`
+
+func (q *Queries) DropCallCancels(ctx context.Context, runIds []uuid.UUID) error {
+	_, err := q.db.Exec(ctx, dropCallCancels, runIds)
+	return err
+}
+
 const dropLive = `-- name: DropLive :exec
 DELETE FROM core.step_live l
 USING (SELECT unnest($1::integer[]) AS ordinal, unnest($2::uuid[]) AS run_id, unnest($3::text[]) AS step) d
@@ -541,23 +550,24 @@ func (q *Queries) PromoteLive(ctx context.Context, runIds []uuid.UUID, classes [
 
 const putCallCancels = `-- name: PutCallCancels :exec
 INSERT INTO core.call_cancel_owed (run_id, step, generation, owed_at)
-SELECT unnest($1::uuid[]), unnest($2::text[]), unnest($3::integer[]), $4
-ON CONFLICT DO NOTHING
+SELECT DISTINCT c.run_id, c.step, c.generation, $1::timestamptz
+FROM (SELECT unnest($2::uuid[]) AS run_id, unnest($3::text[]) AS step, unnest($4::integer[]) AS generation) c
+ON CONFLICT (run_id, step, generation) DO UPDATE SET owed_at = excluded.owed_at
 `
 
 type PutCallCancelsParams struct {
+	Now         time.Time
 	RunIds      []uuid.UUID
 	Steps       []string
 	Generations []int32
-	Now         time.Time
 }
 
 func (q *Queries) PutCallCancels(ctx context.Context, arg PutCallCancelsParams) error {
 	_, err := q.db.Exec(ctx, putCallCancels,
+		arg.Now,
 		arg.RunIds,
 		arg.Steps,
 		arg.Generations,
-		arg.Now,
 	)
 	return err
 }

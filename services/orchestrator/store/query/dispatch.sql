@@ -15,39 +15,40 @@ CROSS JOIN LATERAL (
     ) h
 ) r;
 
--- name: FindReady :many
--- The READY steps of a class that go next: those of the waiting tenants in turn, beginning behind the tenant that was served
--- last, each tenant's own by priority, begun runs first, age. Tenants are found by skipping through the index, and each
--- contributes a share, so that neither a long backlog of one nor many tenants make the question dear. Behind the last row of a
--- share its tenant may have more.
-WITH RECURSIVE turns AS (
-    SELECT @last_served::text AS tenant, false AS again, 0 AS turn
+-- name: FindWaitingTenants :many
+-- The tenants that have READY steps of the class, in turn, beginning behind the one that was served last. They are found by
+-- skipping through the index, so that a tenant with a long backlog costs no more than one with a short one.
+WITH RECURSIVE behind AS (
+    SELECT @last_served::text AS tenant, 0 AS turn
     UNION ALL
-    SELECT next.tenant, next.again, w.turn + 1
-    FROM turns w
-    CROSS JOIN LATERAL (
-        (SELECT l.tenant, w.again FROM core.step_live l
-         WHERE l.status = 'ready' AND l.class = @class AND l.tenant > w.tenant
-         ORDER BY l.tenant LIMIT 1)
-        UNION ALL
-        (SELECT l.tenant, true FROM core.step_live l
-         WHERE l.status = 'ready' AND l.class = @class AND NOT w.again
-         ORDER BY l.tenant LIMIT 1)
-        LIMIT 1
-    ) next
-    WHERE w.turn < @most AND NOT (next.again AND next.tenant > @last_served)
-),
-share AS (
-    SELECT ((@most::bigint + count(*) - 1) / NULLIF(count(*), 0))::bigint AS n FROM turns WHERE turn > 0
+    SELECT (SELECT l.tenant FROM core.step_live l
+            WHERE l.status = 'ready' AND l.class = @class AND l.tenant > w.tenant
+            ORDER BY l.tenant LIMIT 1), w.turn + 1
+    FROM behind w WHERE w.tenant IS NOT NULL AND w.turn < @most
+), before AS (
+    SELECT ''::text AS tenant, 0 AS turn
+    UNION ALL
+    SELECT (SELECT l.tenant FROM core.step_live l
+            WHERE l.status = 'ready' AND l.class = @class AND l.tenant > w.tenant AND l.tenant <= @last_served
+            ORDER BY l.tenant LIMIT 1), w.turn + 1
+    FROM before w WHERE w.tenant IS NOT NULL AND w.turn < @most
 )
-SELECT t.tenant::text AS tenant, s.run_id, s.step, s.shard, s.generation, (s.place >= share.n)::boolean AS last_of_share
-FROM share, turns t
+SELECT t.tenant::text AS tenant
+FROM (SELECT 1 AS lap, b.turn, b.tenant FROM behind b
+      UNION ALL
+      SELECT 2, b.turn, b.tenant FROM before b) t
+WHERE t.turn > 0 AND t.tenant IS NOT NULL
+ORDER BY t.lap, t.turn LIMIT @most;
+
+-- name: FindReady :many
+-- The READY steps of tenants that go next, of each at most a share, in the tenant's order.
+SELECT t.turn::bigint AS turn, l.run_id, l.step, l.shard, l.generation
+FROM unnest(@tenants::text[]) WITH ORDINALITY AS t(tenant, turn)
 CROSS JOIN LATERAL (
-    SELECT l.run_id, l.step, l.shard, l.generation,
-           row_number() OVER (ORDER BY l.priority DESC, l.begun DESC, l.ready_at) AS place
-    FROM core.step_live l
-    WHERE l.status = 'ready' AND l.class = @class AND l.tenant = t.tenant
-    ORDER BY l.priority DESC, l.begun DESC, l.ready_at LIMIT (SELECT n FROM share)
-) s
-WHERE t.turn > 0
-ORDER BY s.place, t.turn LIMIT @most;
+    SELECT s.run_id, s.step, s.shard, s.generation,
+           row_number() OVER (ORDER BY s.priority DESC, s.begun DESC, s.ready_at) AS place
+    FROM core.step_live s
+    WHERE s.status = 'ready' AND s.class = @class AND s.tenant = t.tenant
+    ORDER BY s.priority DESC, s.begun DESC, s.ready_at LIMIT @share
+) l
+ORDER BY l.place, t.turn;

@@ -9,7 +9,7 @@ SELECT 'now'::text AS what, '00000000-0000-0000-0000-000000000000'::uuid AS run_
 UNION ALL
 SELECT t.status, t.run_id, t.step, t.shard, t.generation, coalesce(t.fence, '00000000-0000-0000-0000-000000000000'), t.due_at
 FROM (SELECT l.status, l.run_id, l.step, l.shard, l.generation, l.fence, l.due_at FROM core.step_live l
-      WHERE l.due_at >= @steps_from AND l.due_at <= now()
+      WHERE l.due_at >= @steps_from::timestamptz AND l.due_at <= now()
       ORDER BY l.due_at LIMIT @most) t
 UNION ALL
 SELECT 'deadline', d.id, '', -1, 0, '00000000-0000-0000-0000-000000000000', d.deadline_at

@@ -173,8 +173,12 @@ WHERE excluded.epoch >= g.epoch;
 
 -- name: PutCallCancels :exec
 INSERT INTO core.call_cancel_owed (run_id, step, generation, owed_at)
-SELECT unnest(@run_ids::uuid[]), unnest(@steps::text[]), unnest(@generations::integer[]), @now
-ON CONFLICT DO NOTHING;
+SELECT DISTINCT c.run_id, c.step, c.generation, @now::timestamptz
+FROM (SELECT unnest(@run_ids::uuid[]) AS run_id, unnest(@steps::text[]) AS step, unnest(@generations::integer[]) AS generation) c
+ON CONFLICT (run_id, step, generation) DO UPDATE SET owed_at = excluded.owed_at;
+
+-- name: DropCallCancels :exec
+DELETE FROM core.call_cancel_owed WHERE run_id = ANY(@run_ids::uuid[]) AND step = '';
 
 -- name: InsertReviews :exec
 INSERT INTO core.review (id, tenant, run_id, step, shard, generation, reason, detail, opened_at)
