@@ -60,12 +60,12 @@ func with(change func(*steprunner.Config)) option { return func(w *world) { chan
 func lasting(lease time.Duration) option { return func(w *world) { w.orchestrator.lease = lease } }
 
 // start runs a runner until the test ends.
-func start(t testing.TB, options ...option) *world {
-	t.Helper()
+func start(tb testing.TB, options ...option) *world {
+	tb.Helper()
 	compiler, err := pipeline.NewCompiler()
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	w := &world{
-		t: t, orchestrator: newOrchestrator(), gateway: &gateway{answer: says("fine")}, clock: clock.System(),
+		t: tb, orchestrator: newOrchestrator(), gateway: &gateway{answer: says("fine")}, clock: clock.System(),
 		compiler: compiler, log: slog.New(slog.DiscardHandler),
 		config: steprunner.Config{
 			InteractiveSlots: 8, BatchSlots: 8, PipelineCache: 16, RPCTimeout: 5 * time.Second, Grace: 100 * time.Millisecond,
@@ -75,7 +75,7 @@ func start(t testing.TB, options ...option) *world {
 		apply(w)
 	}
 	if w.keys == nil {
-		w.keys = testkit.Redis(t)
+		w.keys = testkit.Redis(tb)
 	}
 	w.config.Redis = redisconn.Config{URL: config.NewSecret(w.keys.URL), Prefix: w.keys.Prefix}
 	w.run()
@@ -248,9 +248,13 @@ func (w *world) pending(class pawlv1.RunClass) int64 {
 func (w *world) ready(want bool) {
 	w.t.Helper()
 	w.eventually(func() error {
-		if err := w.service.Ready(w.t.Context()); (err == nil) != want {
-			return fmt.Errorf("ready says %v", err)
+		err := w.service.Ready(w.t.Context())
+		if !want && err == nil {
+			return errors.New("the runner is ready")
 		}
-		return nil
+		if !want {
+			return nil
+		}
+		return err
 	})
 }

@@ -60,7 +60,7 @@ func TestQuestionToAModel(t *testing.T) {
 		a.DeadlineIn = durationpb.New(time.Minute)
 	}})
 	outcome := w.outcome(ref)
-	require.Equal(t, `{"n":2,"title":"Lease"}`, string(outcome.GetSucceeded().GetOutput()))
+	require.Equal(t, `output {"n":2,"title":"Lease"}`, said(outcome))
 	require.EqualValues(t, 1, outcome.GetAsksUsed())
 	require.NotEmpty(t, outcome.GetPromptVersion())
 	require.Len(t, outcome.GetInputDigest(), 32)
@@ -110,7 +110,7 @@ func TestBadAnswerIsRepairedUnderTheNextNumber(t *testing.T) {
 	w.gateway.set(answers(text("Sorry."), text(`{"n":"x"}`), text("```json\n{\"title\":\"T\"}\n```")))
 	ref := w.submit(given{digest: w.pipeline(extract), input: `1`, assignment: func(a *systemv1.Assignment) { a.AskBase = 2 }})
 	outcome := w.outcome(ref)
-	require.Equal(t, `{"title":"T"}`, string(outcome.GetSucceeded().GetOutput()))
+	require.Equal(t, `output {"title":"T"}`, said(outcome))
 	require.EqualValues(t, 3, outcome.GetAsksUsed())
 	require.EqualValues(t, 3, outcome.GetUsage().GetCalls())
 	require.EqualValues(t, 2100, outcome.GetUsage().GetCostPicoUsd())
@@ -126,7 +126,7 @@ func TestBadAnswerIsRepairedUnderTheNextNumber(t *testing.T) {
 	require.Equal(t, "Sorry.", last[2].GetContent())
 	require.Equal(t, "user", last[3].GetRole())
 	require.Contains(t, last[3].GetContent(), "not valid JSON")
-	require.Equal(t, `{"n":"x"}`, last[4].GetContent())
+	require.JSONEq(t, `{"n":"x"}`, last[4].GetContent())
 	require.Contains(t, last[5].GetContent(), "- missing property 'title'\n- /n: got string, want integer\n")
 }
 

@@ -2,7 +2,6 @@ package steprunner_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -76,7 +75,7 @@ func TestEntryWhoseDeliveryWasLostIsFound(t *testing.T) {
 	ref := w.add(given{digest: w.pipeline(double), shard: -1, input: `{"n":1}`})
 	key := w.keys.Prefix + ":{steps}:interactive"
 	_, err := w.keys.Client.TxPipelined(t.Context(), func(p redis.Pipeliner) error {
-		p.XAdd(t.Context(), &redis.XAddArgs{Stream: key, Values: map[string]any(asValues(fieldsOf(ref)))})
+		p.XAdd(t.Context(), &redis.XAddArgs{Stream: key, Values: asValues(fieldsOf(ref))})
 		p.XReadGroup(t.Context(), &redis.XReadGroupArgs{
 			Group: "runners", Consumer: w.orchestrator.runner(), Streams: []string{key, ">"}, Count: 1, Block: -1,
 		})
@@ -141,5 +140,5 @@ func TestQuestionIsRepeatedWhileTheGatewayIsAway(t *testing.T) {
 		require.Equal(t, questions[0].GetAsk(), q.GetAsk())
 	}
 	require.Len(t, see(w.orchestrator, func(o *orchestrator) []*systemv1.ClaimStepsRequest { return o.claims }), 1,
-		fmt.Sprintf("%d tries are one attempt", tries))
+		"%d tries are one attempt", tries)
 }

@@ -60,7 +60,8 @@ func TestOutcomes(t *testing.T) {
 			`  - {name: it, when: "${false}", require: "${false}", transform: 1}`, given{input: `{}`}, `skipped`,
 		},
 		"require is broken": {
-			`  - {name: it, require: "${input.text.trim() != ''}", llm: {prompt: "${input.text}"}}`, given{input: `{"text":" \n"}`},
+			`  - {name: it, require: "${input.text.trim() != ''}", llm: {prompt: "${input.text}"}}`,
+			given{input: `{"text":" \n"}`},
 			`permanent invalid_input: the step requires ${input.text.trim() != ''}, which does not hold for this input`,
 		},
 		"a fan-out":            {fanOut, given{outputs: outputs(`[{"a":1.0},"b",null]`)}, `items {"a":1} "b" null`},
@@ -69,44 +70,54 @@ func TestOutcomes(t *testing.T) {
 		"a shard":              {fanOut, given{shard: 3, item: `"x"`}, `output {"item":"x","place":3}`},
 		"the first shard":      {fanOut, given{item: `null`}, `output {"item":null,"place":0}`},
 		"too many items": {
-			fanOut, given{outputs: outputs(`[` + strings.Repeat("0,", 10_000) + `0]`)},
+			fanOut,
+			given{outputs: outputs(`[` + strings.Repeat("0,", 10_000) + `0]`)},
 			`permanent output_too_large: for_each gave 10001 items; at most 10000 are allowed`,
 		},
 		"too large items": {
-			fanOut, given{outputs: outputs(`["` + strings.Repeat("x", 5<<20) + `","` + strings.Repeat("x", 5<<20) + `"]`)},
+			fanOut,
+			given{outputs: outputs(`["` + strings.Repeat("x", 5<<20) + `","` + strings.Repeat("x", 5<<20) + `"]`)},
 			`permanent output_too_large: the items of for_each have 10485764 bytes together; at most 8388608 are stored`,
 		},
 		"a large output": {
-			`  - {name: it, transform: ["${input}", "${input}"]}`, given{input: `"` + strings.Repeat("x", 5<<20) + `"`},
+			`  - {name: it, transform: ["${input}", "${input}"]}`,
+			given{input: `"` + strings.Repeat("x", 5<<20) + `"`},
 			`permanent output_too_large: the output has 10485767 bytes; at most 8388608 are stored`,
 		},
 		"a value that is right": {
 			`  - {name: it, validate: {value: "${input}", rules: [{expr: "${output.n > 0}", message: "n is ${output.n}"}]}}`,
-			given{input: `{"n":1}`}, `output {"n":1}`,
+			given{input: `{"n":1}`},
+			`output {"n":1}`,
 		},
 		"a value that breaks rules": {
 			`  - {name: it, validate: {value: "${input}", rules: [{expr: "${output.n > 0}", message: "n is ${output.n}"}, {expr: "${output.n > 9}", message: small}]}}`,
-			given{input: `{"n":0}`}, `permanent business_rule: n is 0; small`,
+			given{input: `{"n":0}`},
+			`permanent business_rule: n is 0; small`,
 		},
 		"a value that breaks its schema": {
 			`  - {name: it, validate: {value: "${input}", schema: {type: object, required: [m], properties: {n: {type: string}}}}}`,
-			given{input: `{"n":0}`}, `permanent schema_mismatch: the value breaks the schema: missing property 'm'; /n: got number, want string`,
+			given{input: `{"n":0}`},
+			`permanent schema_mismatch: the value breaks the schema: missing property 'm'; /n: got number, want string`,
 		},
 		"a value that cannot be checked": {
 			`  - {name: it, validate: {value: "${input.x}", schema: {type: object}}}`,
-			given{input: `{}`}, `permanent invalid_input: steps.it.validate: value: ${input.x}: there is no field x`,
+			given{input: `{}`},
+			`permanent invalid_input: steps.it.validate: value: ${input.x}: there is no field x`,
 		},
 		"a result to look at": {
 			`  - {name: it, transform: "${input}", review: {when: "${output.sure < 0.7}", reason: low_confidence}}`,
-			given{input: `{"sure":0.5}`}, `review low_confidence: {"sure":0.5}`,
+			given{input: `{"sure":0.5}`},
+			`review low_confidence: {"sure":0.5}`,
 		},
 		"a result not to look at": {
 			`  - {name: it, transform: "${input}", review: {when: "${output.sure < 0.7}", reason: low_confidence}}`,
-			given{input: `{"sure":1}`}, `output {"sure":1}`,
+			given{input: `{"sure":1}`},
+			`output {"sure":1}`,
 		},
 		"a result of which it is not known whether to look at it": {
 			`  - {name: it, transform: "${input}", review: {when: "${output.sure < 0.7}", reason: business_rule}}`,
-			given{input: `{"sure":null}`}, `review business_rule: {"sure":null}`,
+			given{input: `{"sure":null}`},
+			`review business_rule: {"sure":null}`,
 		},
 		"what is known of the run": {
 			`  - {name: it, transform: "${run.entity_id + run.labels.colour}"}`,
@@ -114,8 +125,11 @@ func TestOutcomes(t *testing.T) {
 			`output "ered"`,
 		},
 		"a step that is not in the pipeline": {double, given{step: "other", input: `{}`}, `permanent handler_error: the pipeline has no step other`},
-		"a pipeline that does not compile": {"", given{digest: []byte(strings.Repeat("?", 32))},
-			`transient handler_error: the step-runner cannot use the pipeline; its log says why`},
+		"a pipeline that does not compile": {
+			"",
+			given{digest: []byte(strings.Repeat("?", 32))},
+			`transient handler_error: the step-runner cannot use the pipeline; its log says why`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.pipeline != "" {
@@ -138,8 +152,9 @@ func TestInputDigestIsOfWhatTheStepWasGiven(t *testing.T) {
 		return string(w.outcome(w.submit(given{digest: digest, input: input})).GetInputDigest())
 	}
 	require.Len(t, of(`{"n":1}`), 32)
-	require.Equal(t, of(`{"n":1}`), of(`{"n":1}`))
-	require.NotEqual(t, of(`{"n":1}`), of(`{"n":2}`))
+	first, same, other := of(`{"n":1}`), of(`{"n":1}`), of(`{"n":2}`)
+	require.Equal(t, first, same)
+	require.NotEqual(t, first, other)
 }
 
 func TestOutcomeThatCannotBeStoredBecomesAFailure(t *testing.T) {

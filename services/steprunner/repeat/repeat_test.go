@@ -29,8 +29,8 @@ func TestPace(t *testing.T) {
 		clock.Advance(1)
 		require.NoError(t, <-waited)
 	}
-	for _, ms := range []time.Duration{50, 100, 200, 400, 800, 1000, 1000} {
-		waits(ms * time.Millisecond)
+	for _, ms := range []int{50, 100, 200, 400, 800, 1000, 1000} {
+		waits(time.Duration(ms) * time.Millisecond)
 	}
 	pace.Reset()
 	require.NoError(t, pace.Wait(t.Context()))

@@ -3,7 +3,6 @@ package llm
 import (
 	"crypto/sha256"
 	"encoding/json"
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -87,6 +86,6 @@ func TestUnfenced(t *testing.T) {
 		"```{}```":                "```{}```",
 		"Here:\n```json\n{}\n```": "Here:\n```json\n{}\n```",
 	} {
-		require.Equal(t, want, unfenced(text), fmt.Sprintf("%q", text))
+		require.Equal(t, want, unfenced(text), "%q", text)
 	}
 }
