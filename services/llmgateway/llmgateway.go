@@ -29,8 +29,8 @@ import (
 )
 
 const (
-	// partitionEvery is how often the partitions of the next days are looked after.
-	partitionEvery = time.Hour
+	// tidyEvery is how often the partitions of the next days are made, and replicas that are gone are forgotten.
+	tidyEvery = time.Hour
 	// abortTime is what aborted calls have, at the end of a drain that took too long, to store that their fate is unknown.
 	abortTime = 2 * time.Second
 )
@@ -102,7 +102,7 @@ func (s *Service) GetRoute(_ context.Context, req *systemv1.GetRouteRequest) (*s
 func (s *Service) Run(ctx context.Context) error {
 	var all errgroup.Group
 	for _, loop := range []func(context.Context) error{
-		s.store.Run, s.permits.Run, s.lease.run, s.judge, s.watch, s.tell, s.sweep, s.partitions,
+		s.store.Run, s.permits.Run, s.lease.run, s.judge, s.watch, s.tell, s.sweep, s.tidy,
 	} {
 		all.Go(func() error { return loop(ctx) })
 	}
@@ -111,14 +111,16 @@ func (s *Service) Run(ctx context.Context) error {
 	return err
 }
 
-// partitions makes the partitions of the days that come closer. Build has made the first ones, before there were rows for
-// them.
-func (s *Service) partitions(ctx context.Context) error {
+// tidy keeps house until ctx ends. Build has made the first partitions, before there were rows for them.
+func (s *Service) tidy(ctx context.Context) error {
 	for {
-		if err := s.clock.Sleep(ctx, partitionEvery); err != nil {
+		if err := s.clock.Sleep(ctx, tidyEvery); err != nil {
 			return err
 		}
 		s.makePartitions(ctx)
+		if err := s.store.ForgetReplicas(ctx); err != nil && ctx.Err() == nil {
+			s.log.WarnContext(ctx, "replicas that are gone cannot be forgotten", "error", err)
+		}
 	}
 }
 

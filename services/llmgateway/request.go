@@ -130,7 +130,7 @@ func (r *request) settle(x provider.Exchange, latency time.Duration) (outcome, f
 		r.calls++
 	}
 	stored := r.service.persist(c)
-	r.service.metrics.tried(r.target.Provider.Name, r.target.Model, reading.Failure, c.Outcome.Usage, c.Outcome.Cost, latency)
+	r.service.metrics.tried(r.target.Provider.Name, r.target.Model, reading.Failure, c.Outcome.Usage, c.Booked, latency)
 	r.report(x, reading)
 	if !stored {
 		return outcome{err: fault.Unavailable(errStopping, "the gateway is stopping; ask another one")}, failure.Failure{}

@@ -167,10 +167,11 @@ type Settle struct {
 	OnlyInFlight bool
 	Outcome      Outcome
 
-	// Found is whether there was such a request. Cost is the call's, and Spend the run's.
-	Found bool
-	Cost  money.Pico
-	Spend Spend
+	// Found is whether there was such a request, and Booked its cost. Cost is the call's, and Spend the run's.
+	Found  bool
+	Booked money.Pico
+	Cost   money.Pico
+	Spend  Spend
 }
 
 func (s *Settle) key() Key         { return s.Key }
@@ -184,8 +185,8 @@ func (s *Settle) apply(g *group) {
 		return
 	}
 	if t := s.find(c); t != nil {
-		s.Found = true
 		g.settle(p, c, t, s.Outcome)
+		s.Found, s.Booked = true, t.cost
 	}
 	s.Cost, s.Spend = c.cost, p.spend()
 }

@@ -34,11 +34,9 @@ type Orphan struct {
 	TryNo int32
 }
 
-// FindOrphans returns up to most requests in flight whose holders' leases have run out, and forgets holders that are long
-// gone.
+// FindOrphans returns up to most requests in flight whose holders' leases have run out.
 func (s *Store) FindOrphans(ctx context.Context, most int) ([]Orphan, error) {
-	query := db.New(s.control)
-	rows, err := query.FindOrphans(ctx, int32(most))
+	rows, err := db.New(s.control).FindOrphans(ctx, int32(most))
 	if err != nil {
 		return nil, fmt.Errorf("find orphans: %w", pg.Fault(err))
 	}
@@ -46,11 +44,14 @@ func (s *Store) FindOrphans(ctx context.Context, most int) ([]Orphan, error) {
 	for i, r := range rows {
 		orphans[i] = Orphan{Key: Key{RunID: r.RunID, Digest: [32]byte(r.CallKey)}, TryNo: r.TryNo}
 	}
-	if len(orphans) > 0 {
-		return orphans, nil
+	return orphans, nil
+}
+
+// ForgetReplicas removes holders that are long gone. Until then they are looked at again and again: a request that was
+// recorded under a lease may have been committed after it.
+func (s *Store) ForgetReplicas(ctx context.Context) error {
+	if err := db.New(s.control).ForgetReplicas(ctx); err != nil {
+		return fmt.Errorf("forget replicas: %w", pg.Fault(err))
 	}
-	if err := query.ForgetReplicas(ctx); err != nil {
-		return nil, fmt.Errorf("forget replicas: %w", pg.Fault(err))
-	}
-	return nil, nil
+	return nil
 }
