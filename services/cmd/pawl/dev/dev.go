@@ -55,6 +55,9 @@ func Run(ctx context.Context, cfg Config, output io.Writer, ready func(Record)) 
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
+	defer context.AfterFunc(ctx, func() {
+		fmt.Fprintln(output, "stopping: calls of models that are under way are awaited; Ctrl-C again ends it at once")
+	})()
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
