@@ -186,9 +186,7 @@ func (g *group) loadRows(ctx context.Context, w *wanted) error {
 	if err != nil {
 		return fmt.Errorf("read steps: %w", err)
 	}
-	ended := slices.DeleteFunc(slices.Clone(w.keys), func(k rowKey) bool {
-		return slices.ContainsFunc(live[k.run], func(l machine.Live) bool { return l.Key == k.Key })
-	})
+	ended := w.without(live)
 	results, err := g.readResults(ctx, ended, w.results)
 	if err != nil {
 		return fmt.Errorf("read results: %w", err)
@@ -197,6 +195,23 @@ func (g *group) loadRows(ctx context.Context, w *wanted) error {
 		r.rows = machine.NewRows(live[r], results[r])
 	}
 	return nil
+}
+
+// without returns the keys that no row was found for.
+func (w *wanted) without(live map[*run][]machine.Live) []rowKey {
+	found := make(map[rowKey]bool, len(w.keys))
+	for r, rows := range live {
+		for i := range rows {
+			found[rowKey{r, rows[i].Key}] = true
+		}
+	}
+	var missing []rowKey
+	for _, k := range w.keys {
+		if !found[k] {
+			missing = append(missing, k)
+		}
+	}
+	return missing
 }
 
 func (g *group) readLive(ctx context.Context, keys []rowKey) (map[*run][]machine.Live, error) {

@@ -147,6 +147,7 @@ type spec struct {
 	Steps []stepSpec
 	// Callbacks are the events to send.
 	Callbacks []string
+	NoCalls   bool
 	Salt      int
 }
 
@@ -169,7 +170,7 @@ func compile(source string) (*store.Pipeline, error) {
 		return nil, err
 	}
 	plan := &machine.Plan{Total: len(s.Steps), Deadline: time.Hour}
-	p := &store.Pipeline{Digest: sha256.Sum256([]byte(source)), Name: s.Name, Version: "v1", Callbacks: s.Callbacks, Interactive: plan, Batch: plan}
+	p := &store.Pipeline{Digest: sha256.Sum256([]byte(source)), Name: s.Name, Version: "v1", Callbacks: s.Callbacks, NoCalls: s.NoCalls, Interactive: plan, Batch: plan}
 	for i, step := range s.Steps {
 		compiled := machine.Step{
 			Name: step.Name, FanOut: step.FanOut, Concurrency: step.Concurrency, OnError: step.OnError, MaxLost: 3,
