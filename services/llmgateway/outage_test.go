@@ -52,6 +52,38 @@ func TestWithoutTheDatabaseNothingBeginsAndNothingIsLost(t *testing.T) {
 	b.balanced()
 }
 
+// The connection breaks while the record of a request is being committed: whether it was is unknown, so nothing is sent, the
+// caller may repeat the question, and once that is settled it is asked as if nothing had been.
+func TestARecordOfUnknownFateIsSettled(t *testing.T) {
+	b := newBench(t)
+	g := b.gateway(nil)
+	run := b.ids.V7()
+	g.answer(t, b.question(run, "a"))
+	tx, err := b.database.Pool.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), "SELECT 1 FROM llm.run_spend FOR UPDATE")
+	require.NoError(t, err)
+	failed := make(chan error, 1)
+	go func() {
+		_, err := g.ask(t.Context(), b.question(run, "b"))
+		failed <- err
+	}()
+	eventually(b, 1, `SELECT count(pg_terminate_backend(pid))::int FROM pg_stat_activity
+		WHERE datname = current_database() AND application_name = 'llm-gateway' AND wait_event_type = 'Lock'`)
+	require.Equal(t, codes.Unavailable, fault.CodeOf(<-failed))
+	require.NoError(t, tx.Rollback(t.Context()))
+	testkit.Eventually(t, patience, func() error {
+		s, err := g.ask(t.Context(), b.question(run, "b"))
+		if err == nil && s.answer == nil {
+			err = errors.New(s.failure.String())
+		}
+		return err
+	})
+	require.Equal(t, 2, b.main.received())
+	require.Zero(t, one[int](b, "SELECT count(*)::int FROM llm.llm_try WHERE state = 'in_flight'"))
+	b.balanced()
+}
+
 // A gateway whose lease is not confirmed may be taken for dead: it records a request and does not send it.
 func TestWithoutALeaseNothingIsSent(t *testing.T) {
 	b := newBench(t)
