@@ -105,6 +105,9 @@ func openAIRows() []errorRow {
 		{"200 invalid", 200, `{"status":"failed","error":{"code":"invalid_base64_image","message":"x"}}`, failure.Invalid, "invalid_input"},
 		{"200 residency", 200, `{"status":"failed","error":{"code":"data_residency_mismatch","message":"x"}}`, failure.Invalid, "invalid_input"},
 		{"200 code beats type", 200, shapeA("invalid_request_error", "request_timeout", "x"), failure.Unsure, "provider_timeout"},
+		{"shape B, in a 200", 200, `{"type":"error","error":{"type":"invalid_request_error","code":"request_timeout"},"request_id":"r"}`, failure.Unsure, "provider_timeout"},
+		{"shape C", 429, `{"error":{"code":429,"message":"x","status":"RESOURCE_EXHAUSTED","details":[]}}`, failure.Rate, "provider_429"},
+		{"shape F, JSON that is no object", 500, `[1]`, failure.Transient, "provider_500"},
 		{"200 error of unknown kind", 200, `{"error":{"message":"oops"}}`, failure.Transient, "provider_500"},
 		{"200 null error", 200, `{"error":null,"choices":[{"message":{"content":"x"}}]}`, failure.None, ""},
 	}
