@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -36,6 +37,7 @@ type System struct {
 	t       testing.TB
 	env     []string
 	base    int // of its ports
+	process *testkit.Process
 	record  *dev.Record
 	DataDir string
 	DB      *pgxpool.Pool
@@ -60,9 +62,24 @@ func Start(t testing.TB, cfg Config) *System {
 		s.env = append(s.env, "PAWL_E2E_KEY=secret-of-the-test")
 		args = append(args, "--models-file", cfg.Provider.modelsFile())
 	}
-	process := Launch(t, s.env, args...)
-	s.record = AwaitRecord(t, process, s.DataDir)
+	s.process = Launch(t, s.env, args...)
+	t.Cleanup(func() { requireNoErrors(t, s.process.Output()) })
+	s.record = AwaitRecord(t, s.process, s.DataDir)
 	return s
+}
+
+// Attach is a system that was started otherwise; only its API is reached.
+func Attach(t testing.TB, record dev.Record) *System {
+	return &System{t: t, record: &record, DataDir: record.DataDir}
+}
+
+// requireNoErrors fails when a service has logged that somebody must act: no test gives cause for that.
+func requireNoErrors(t testing.TB, output string) {
+	t.Helper()
+	for line := range strings.Lines(output) {
+		require.NotContains(t, line, `"level":"ERROR"`)
+		require.NotRegexp(t, "^(panic|fatal error): |WARNING: DATA RACE", line)
+	}
 }
 
 // For is the same system for a subtest.
@@ -142,10 +159,29 @@ func (s *System) Signal(service string, signal syscall.Signal) {
 	require.NoError(s.t, syscall.Kill(pid, signal), "%s (process %d)", service, pid)
 }
 
+// AwaitLog waits until a service has logged the message.
+func (s *System) AwaitLog(message string) {
+	s.t.Helper()
+	s.process.Await(func() error {
+		if !strings.Contains(s.process.Output(), message) {
+			return fmt.Errorf("nobody has logged %q", message)
+		}
+		return nil
+	})
+}
+
 // Count is the single number that a query gives.
 func (s *System) Count(query string, args ...any) int {
 	s.t.Helper()
 	var n int
 	require.NoError(s.t, s.DB.QueryRow(s.t.Context(), query, args...).Scan(&n))
 	return n
+}
+
+// Text is the single text that a query gives.
+func (s *System) Text(query string, args ...any) string {
+	s.t.Helper()
+	var text string
+	require.NoError(s.t, s.DB.QueryRow(s.t.Context(), query, args...).Scan(&text))
+	return text
 }

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -32,29 +33,48 @@ func dataFolder(t *testing.T) string {
 	return filepath.Join(folder, "data")
 }
 
-// TestDemo runs the README's first command to its end.
+// TestDemo runs the README's first command: to its end, and without redis-server until Ctrl-C.
 func TestDemo(t *testing.T) {
-	for name, path := range map[string]string{"with the stores that are installed": os.Getenv("PATH"), "without redis-server": t.TempDir()} {
-		t.Run(name, func(t *testing.T) {
-			folder := dataFolder(t)
-			demo := harness.Launch(t, []string{"PATH=" + path}, "demo", "--exit", "--data-dir", folder)
-			record := harness.AwaitRecord(t, demo, folder)
-			require.GreaterOrEqual(t, len(harness.At(t, folder)), 3, "the demonstration, PostgreSQL and its children work there")
-
-			require.NoError(t, demo.Wait(2*time.Minute))
-			said := regexp.MustCompile(`(\d+) of (\d+) documents done; (\d+) of (\d+) fields as in the true answers; \$([0-9.]+) in all`).
-				FindStringSubmatch(demo.Output())
-			require.NotNil(t, said, "it does not sum up")
-			require.Equal(t, []string{"10", "10", "100", "100"}, said[1:5])
-			cost, err := strconv.ParseFloat(said[5], 64)
-			require.NoError(t, err)
-			require.Positive(t, cost)
-			requireGone(t, folder, *record)
-			if path != os.Getenv("PATH") {
-				require.Contains(t, demo.Output(), "redis-server is not installed")
+	t.Run("to its end", func(t *testing.T) {
+		demo := demonstrate(t, nil, "--exit")
+		require.NoError(t, demo.Wait(2*time.Minute))
+		requireAllRight(t, demo)
+		requireGone(t, demo.folder, demo.record)
+	})
+	t.Run("until Ctrl-C, without redis-server", func(t *testing.T) {
+		demo := demonstrate(t, []string{"PATH=" + t.TempDir()})
+		demo.Await(func() error {
+			if !strings.Contains(demo.Output(), "Ctrl-C stops it") {
+				return errors.New("it has not told how to use it")
 			}
+			return nil
 		})
-	}
+		requireAllRight(t, demo)
+		require.Contains(t, demo.Output(), "redis-server is not installed")
+		require.Contains(t, pawl(t, demo.folder, "", 0, "runs", "list").Out, "document_extract:v2")
+		demo.interrupt(t)
+	})
+}
+
+func demonstrate(t *testing.T, env []string, args ...string) developed {
+	t.Helper()
+	folder := dataFolder(t)
+	demo := harness.Launch(t, env, append([]string{"demo", "--data-dir", folder}, args...)...)
+	record := harness.AwaitRecord(t, demo, folder)
+	require.GreaterOrEqual(t, len(harness.At(t, folder)), 3, "the demonstration, PostgreSQL and its children work there")
+	return developed{Process: demo, folder: folder, record: *record}
+}
+
+// requireAllRight reads the demonstration's last line.
+func requireAllRight(t *testing.T, demo developed) {
+	t.Helper()
+	said := regexp.MustCompile(`(\d+) of (\d+) documents done; (\d+) of (\d+) fields as in the true answers; \$([0-9.]+) in all`).
+		FindStringSubmatch(demo.Output())
+	require.NotNil(t, said, "it does not sum up")
+	require.Equal(t, []string{"10", "10", "100", "100"}, said[1:5])
+	cost, err := strconv.ParseFloat(said[5], 64)
+	require.NoError(t, err)
+	require.Positive(t, cost)
 }
 
 // requireGone fails when anything of a system that has ended is left.
@@ -89,20 +109,56 @@ func (d developed) interrupt(t *testing.T) {
 	requireGone(t, d.folder, d.record)
 }
 
-// TestDev stops a system as a developer does, in the middle of its work, and finds everything again at the next start.
+// TestDev stops a system as a developer does, in the middle of a call, and finds everything again at the next start.
 func TestDev(t *testing.T) {
 	folder := dataFolder(t)
 	first := develop(t, folder)
 	require.Contains(t, first.Output(), first.record.REST)
 	require.Contains(t, first.Output(), first.record.APIKey)
 	done := commandLine(t, folder)
+	slow := submitTo(t, folder, "sim-small?latency=3s")
+	harness.Attach(t, first.record).AwaitRun(slow, func(run harness.RunState) bool { return run.Status == "running" })
 	first.interrupt(t)
 
 	second := develop(t, folder)
 	require.Equal(t, first.record.APIKey, second.record.APIKey)
-	again := pawl(t, folder, "", 0, "runs", "get", done.RunID, "--json")
-	require.JSONEq(t, done.text, again.Out)
+	require.JSONEq(t, done.text, pawl(t, folder, "", 0, "runs", "get", done.RunID, "--json").Out)
+	require.NotEmpty(t, pawl(t, folder, "", 0, "runs", "watch", slow).Out)
+	calls := harness.Attach(t, second.record).Calls(slow)
+	require.Len(t, calls, 1)
+	require.Len(t, calls[0].Tries, 1, "the call that was under way was awaited: %+v", calls)
 	second.interrupt(t)
+}
+
+// submitTo starts a run of one question to a model.
+func submitTo(t *testing.T, folder, model string) (runID string) {
+	t.Helper()
+	input := fmt.Sprintf(`{"model": %q, "messages": [{"role": "user", "content": "Say something."}]}`, model)
+	return strings.TrimSpace(pawl(t, folder, input, 0, "runs", "submit", "llm_completion", "-").Out)
+}
+
+// TestDevGivesUpOnSecondInterrupt: a provider that hangs holds up the end only until one insists, and then nothing is left
+// behind either.
+func TestDevGivesUpOnSecondInterrupt(t *testing.T) {
+	folder := dataFolder(t)
+	system := develop(t, folder)
+	run := submitTo(t, folder, "sim-small?hang")
+	harness.Attach(t, system.record).AwaitRun(run, func(run harness.RunState) bool { return run.Status == "running" })
+	system.Signal(syscall.SIGINT)
+	system.Await(func() error {
+		if !strings.Contains(system.Output(), "Ctrl-C again") {
+			return errors.New("it has not said how to insist")
+		}
+		return nil
+	})
+	system.Signal(syscall.SIGINT)
+	require.Error(t, system.Wait(promptly), "killed")
+	harness.Eventually(t, func() error {
+		if left := harness.At(t, folder); len(left) > 0 {
+			return fmt.Errorf("processes are left behind: %v", left)
+		}
+		return nil
+	})
 }
 
 // ended is a run that has ended, and the text that showed it.

@@ -63,10 +63,7 @@ func requireCost(t *testing.T, s *harness.System, run string, amount json.RawMes
 	var number json.Number
 	require.NoError(t, json.Unmarshal(amount, &number))
 	require.NotContains(t, string(amount), `"`, "the cost is a number")
-	var sum string
-	query := "SELECT trim_scale(sum(cost))::text FROM llm.llm_try WHERE run_id = $1"
-	require.NoError(t, s.DB.QueryRow(t.Context(), query, run).Scan(&sum))
-	require.Equal(t, sum, number.String())
+	require.Equal(t, s.Text("SELECT trim_scale(sum(cost))::text FROM llm.llm_try WHERE run_id = $1", run), number.String())
 	positive, err := number.Float64()
 	require.NoError(t, err)
 	require.Positive(t, positive)
@@ -140,6 +137,7 @@ func testStatedWait(t *testing.T, s *harness.System, p *harness.Provider) {
 	requireWaited(t, requests[2], requests[3], 2*time.Second)
 	requireWaited(t, requests[3], requests[4], 200*time.Millisecond)
 	require.Equal(t, 1, stepNamed(t, s.Steps(run), "one").Attempt)
+	require.Equal(t, 2, stepNamed(t, s.Steps(run), "two").Attempt, "only the 503 has cost an attempt: waiting for a limit is none")
 	calls := s.Calls(run)
 	require.Len(t, calls, 2, "a request that was refused is no new question: %+v", calls)
 	require.Len(t, calls[1].Tries, 4)
