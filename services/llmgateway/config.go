@@ -34,6 +34,7 @@ type Config struct {
 	OpenAIModel   string        `name:"openai-model" help:"Without a models file: the model of the route default." env:"PAWL_OPENAI_MODEL" default:"gpt-4.1-mini"`
 	OpenAIPrice   string        `name:"openai-price" help:"What that model costs, in US dollars per million tokens; or 'free'. Known for OpenAI's own models." env:"PAWL_OPENAI_PRICE" placeholder:"input=0.40,cached_input=0.10,output=1.60"`
 
+	Grace        time.Duration `help:"How long calls in flight may take to end when the gateway is told to stop; longer than the longest llm_timeout." default:"130s"`
 	Lease        time.Duration `help:"How long a gateway may be silent before its calls in flight count as ambiguous." default:"10s"`
 	PermitTTL    time.Duration `name:"permit-ttl" help:"How long the permits of a silent gateway are kept for it." default:"2s"`
 	CommitLanes  int           `help:"How many groups of calls commit at the same time." default:"2"`
@@ -45,6 +46,9 @@ func (c Config) Validate() error {
 	var problems []error
 	if c.Lease < leastLease || c.Lease > mostLease {
 		problems = append(problems, fmt.Errorf("lease must be %s to %s", leastLease, mostLease))
+	}
+	if c.Grace <= 0 {
+		problems = append(problems, errors.New("grace must be above 0"))
 	}
 	if c.PermitTTL < leastLease || c.PermitTTL > time.Minute {
 		problems = append(problems, fmt.Errorf("permit-ttl must be %s to %s", leastLease, time.Minute))

@@ -162,6 +162,7 @@ func (u *unit) Drain(ctx context.Context) {
 func (b *bench) gateway(change func(*llmgateway.Config)) *gateway {
 	b.t.Helper()
 	cfg := llmgateway.Config{
+		Grace: 10 * time.Second,
 		Database: pg.Config{
 			URL: config.NewSecret(b.database.URL), MaxConns: 8, StatementTimeout: 10 * time.Second, ConnectTimeout: 5 * time.Second,
 		},

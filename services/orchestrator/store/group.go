@@ -20,7 +20,7 @@ var errConflict = errors.New("two events of the group write the same result")
 // group is one transaction: the runs that its events concern, and what is to be written.
 type group struct {
 	store *Store
-	pipe  *pipe
+	pipe  *pg.Pipe
 	query *db.Queries
 
 	// now is PostgreSQL's clock, read after the locks were taken.
@@ -84,7 +84,7 @@ func (g *group) announce() {
 }
 
 func (s *Store) newGroup(tx pgx.Tx, durable bool) *group {
-	p := newPipe(tx)
+	p := pg.NewPipe(tx)
 	return &group{
 		store: s, pipe: p, query: db.New(p), durable: durable,
 		runs: map[uuid.UUID]*run{}, admitted: map[machine.Class]int{}, waiting: map[machine.Class]bool{},
@@ -220,7 +220,7 @@ func (g *group) finish(ctx context.Context) error {
 	if err := g.write(ctx); err != nil {
 		return err
 	}
-	if err := g.pipe.flush(ctx); err != nil {
+	if err := g.pipe.Flush(ctx); err != nil {
 		return fmt.Errorf("write group: %w", err)
 	}
 	return nil

@@ -2,101 +2,12 @@ package store
 
 import (
 	"context"
-	"encoding/binary"
-	"errors"
-	"fmt"
 	"time"
-
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"pawl.internal/services/internal/pg"
 )
 
-const (
-	// daysAhead is how many days have their partitions before they begin, so that a failure to make one can wait.
-	daysAhead = 7
-	// partitionWait bounds how long making a partition may wait for a lock: whoever comes after it would wait too.
-	partitionWait = "500ms"
-)
-
-// partitioned is a table that is divided by days, with the storage options of its default partition.
-type partitioned struct{ name, options string }
-
-const listPartitioned = `
-SELECT t.relname, coalesce(array_to_string(d.reloptions, ', '), '')
-FROM pg_partitioned_table p
-JOIN pg_class t ON t.oid = p.partrelid
-JOIN pg_class d ON d.oid = p.partdefid
-WHERE t.relnamespace = 'core'::regnamespace
-ORDER BY t.relname`
-
-// MakePartitions makes what is missing of the partitions of the next days, beginning with the day of now. Several replicas
-// may do so at once. Until a day has its partitions its rows go to the default ones, which works as well.
+// MakePartitions makes what is missing of the partitions of the next days; see pg.MakePartitions.
 func (s *Store) MakePartitions(ctx context.Context, now time.Time) error {
-	rows, err := s.control.Query(ctx, listPartitioned)
-	if err != nil {
-		return fmt.Errorf("list partitioned tables: %w", pg.Fault(err))
-	}
-	tables, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (t partitioned, err error) {
-		return t, row.Scan(&t.name, &t.options)
-	})
-	if err != nil {
-		return fmt.Errorf("list partitioned tables: %w", pg.Fault(err))
-	}
-	today := now.UTC().Truncate(24 * time.Hour)
-	var errs []error
-	for _, table := range tables {
-		for d := range daysAhead {
-			errs = append(errs, s.makePartition(ctx, table, today.AddDate(0, 0, d)))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// makePartition makes the table's partition of the day if it is missing.
-func (s *Store) makePartition(ctx context.Context, table partitioned, day time.Time) error {
-	name := table.name + "_" + day.Format("20060102")
-	err := pg.InTx(ctx, s.control, func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtext('core.partition'))"); err != nil {
-			return err
-		}
-		var exists bool
-		if err := tx.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", "core."+name).Scan(&exists); err != nil || exists {
-			return err
-		}
-		return table.attach(ctx, tx, name, day)
-	})
-	if err != nil {
-		return fmt.Errorf("make partition %s: %w", name, err)
-	}
-	return nil
-}
-
-// attach makes a table like its parent and attaches it: unlike creating it in place, that takes no lock on the parent
-// which would stop readers and writers.
-func (t partitioned) attach(ctx context.Context, tx pgx.Tx, name string, day time.Time) error {
-	parent, partition := pgx.Identifier{"core", t.name}.Sanitize(), pgx.Identifier{"core", name}.Sanitize()
-	options := ""
-	if t.options != "" {
-		options = "WITH (" + t.options + ")"
-	}
-	for _, statement := range []string{
-		"SET LOCAL lock_timeout = '" + partitionWait + "'",
-		fmt.Sprintf("CREATE TABLE %s (LIKE %s INCLUDING ALL) %s", partition, parent, options),
-		fmt.Sprintf("ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM ('%s') TO ('%s')",
-			parent, partition, firstID(day), firstID(day.AddDate(0, 0, 1))),
-	} {
-		if _, err := tx.Exec(ctx, statement); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// firstID is the smallest UUID v7 of the day.
-func firstID(day time.Time) uuid.UUID {
-	var id uuid.UUID
-	binary.BigEndian.PutUint64(id[:], uint64(day.UnixMilli())<<16)
-	return id
+	return pg.MakePartitions(ctx, s.control, Schema().Name, now)
 }

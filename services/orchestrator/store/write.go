@@ -65,7 +65,7 @@ func (g *group) writeRuns(ctx context.Context) error {
 		if err := q.UpdateRuns(ctx, w.heads); err != nil {
 			return err
 		}
-		g.pipe.expect(n, "update of runs")
+		g.pipe.Expect(n, "update of runs")
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func (g *group) writeLive(ctx context.Context) error {
 		if err := q.DeleteLive(ctx, w.deleted); err != nil {
 			return err
 		}
-		g.pipe.expect(n, "deletion of steps")
+		g.pipe.Expect(n, "deletion of steps")
 	}
 	if len(w.inserted.RunIds) > 0 {
 		if err := q.InsertLive(ctx, w.inserted); err != nil {
@@ -97,7 +97,7 @@ func (g *group) writeLive(ctx context.Context) error {
 		if err := q.UpdateLive(ctx, w.updated); err != nil {
 			return err
 		}
-		g.pipe.expect(n, "update of steps")
+		g.pipe.Expect(n, "update of steps")
 	}
 	return nil
 }

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// stopGrace is how long a child may take to end after SIGTERM.
-	stopGrace = 30 * time.Second
+	// stopGrace is how long a child may take to end after SIGTERM: a gateway awaits its calls.
+	stopGrace = 150 * time.Second
 	// The wait before a child is started anew doubles from restartFirst to restartMost, and starts over after a child has
 	// lived for restartMost.
 	restartFirst = 200 * time.Millisecond

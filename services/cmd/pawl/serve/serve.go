@@ -131,7 +131,10 @@ func Schemas() []pg.Schema {
 func table(c Config) []boot.Entry {
 	return []boot.Entry{
 		{Name: Orchestrator, Needs: []string{LLMGateway}, Build: build(orchestrator.Build, c.Orchestrator)},
-		{Name: LLMGateway, Needs: []string{Orchestrator}, Build: build(llmgateway.Build, c.LLMGateway)},
+		{
+			Name: LLMGateway, Needs: []string{Orchestrator}, Grace: c.LLMGateway.Grace,
+			Build: build(llmgateway.Build, c.LLMGateway),
+		},
 		{
 			Name: StepRunner, Needs: []string{Orchestrator, LLMGateway}, Grace: c.StepRunner.DrainTime(),
 			Build: build(steprunner.Build, c.StepRunner),
