@@ -12,16 +12,17 @@ import (
 )
 
 const findReady = `-- name: FindReady :many
-SELECT t.turn::bigint AS turn, l.run_id, l.step, l.shard, l.generation
-FROM unnest($1::text[]) WITH ORDINALITY AS t(tenant, turn)
-CROSS JOIN LATERAL (
-    SELECT s.run_id, s.step, s.shard, s.generation,
-           row_number() OVER (ORDER BY s.priority DESC, s.begun DESC, s.ready_at) AS place
-    FROM core.step_live s
-    WHERE s.status = 'ready' AND s.class = $2 AND s.tenant = t.tenant
-    ORDER BY s.priority DESC, s.begun DESC, s.ready_at LIMIT $3
+SELECT l.turn::bigint AS turn, l.run_id, l.step, l.shard, l.generation
+FROM (
+    SELECT t.turn, s.run_id, s.step, s.shard, s.generation, s.priority, s.begun, s.ready_at, row_number() OVER (PARTITION BY t.turn ORDER BY s.priority DESC, s.begun DESC, s.ready_at) AS place
+    FROM unnest($1::text[]) WITH ORDINALITY AS t(tenant, turn)
+    CROSS JOIN LATERAL (
+        SELECT r.run_id, r.step, r.shard, r.generation, r.priority, r.begun, r.ready_at FROM core.step_live r
+        WHERE r.status = 'ready' AND r.class = $2 AND r.tenant = t.tenant
+        ORDER BY r.priority DESC, r.begun DESC, r.ready_at LIMIT $3
+    ) s
 ) l
-ORDER BY l.place, t.turn
+ORDER BY l.place, l.turn
 `
 
 type FindReadyParams struct {

@@ -42,13 +42,14 @@ ORDER BY t.lap, t.turn LIMIT @most;
 
 -- name: FindReady :many
 -- The READY steps of tenants that go next, of each at most a share, in the tenant's order.
-SELECT t.turn::bigint AS turn, l.run_id, l.step, l.shard, l.generation
-FROM unnest(@tenants::text[]) WITH ORDINALITY AS t(tenant, turn)
-CROSS JOIN LATERAL (
-    SELECT s.run_id, s.step, s.shard, s.generation,
-           row_number() OVER (ORDER BY s.priority DESC, s.begun DESC, s.ready_at) AS place
-    FROM core.step_live s
-    WHERE s.status = 'ready' AND s.class = @class AND s.tenant = t.tenant
-    ORDER BY s.priority DESC, s.begun DESC, s.ready_at LIMIT @share
+SELECT l.turn::bigint AS turn, l.run_id, l.step, l.shard, l.generation
+FROM (
+    SELECT t.turn, s.*, row_number() OVER (PARTITION BY t.turn ORDER BY s.priority DESC, s.begun DESC, s.ready_at) AS place
+    FROM unnest(@tenants::text[]) WITH ORDINALITY AS t(tenant, turn)
+    CROSS JOIN LATERAL (
+        SELECT r.run_id, r.step, r.shard, r.generation, r.priority, r.begun, r.ready_at FROM core.step_live r
+        WHERE r.status = 'ready' AND r.class = @class AND r.tenant = t.tenant
+        ORDER BY r.priority DESC, r.begun DESC, r.ready_at LIMIT @share
+    ) s
 ) l
-ORDER BY l.place, t.turn;
+ORDER BY l.place, l.turn;

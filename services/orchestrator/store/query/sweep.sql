@@ -20,7 +20,11 @@ FROM (SELECT r.id, r.deadline_at FROM core.pipeline_run r
 UNION ALL
 (SELECT 'lost', l.run_id, l.step, l.shard, l.generation, coalesce(l.fence, '00000000-0000-0000-0000-000000000000'), w.lease_until
  FROM core.runner w
- JOIN core.step_live l ON l.worker = w.instance AND l.status = 'running'
+ CROSS JOIN LATERAL (
+     SELECT h.run_id, h.step, h.shard, h.generation, h.fence FROM core.step_live h
+     WHERE h.status = 'running' AND h.worker = w.instance
+     ORDER BY h.claimed_at LIMIT @most
+ ) l
  WHERE w.lease_until <= now()
  LIMIT @most);
 

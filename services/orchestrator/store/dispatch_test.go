@@ -1,0 +1,164 @@
+package store_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"pawl.internal/services/orchestrator/machine"
+	"pawl.internal/services/orchestrator/store"
+	"pawl.internal/services/testkit"
+)
+
+// closed returns a store whose window has no room.
+func closed(t *testing.T) *bench {
+	t.Helper()
+	return setupOn(t, testkit.Postgres(t, store.Schema()), false)
+}
+
+// waiting puts a READY step into the database. Its name says which it is.
+func (b *bench) waiting(name, tenant string, priority int, begun bool, age time.Duration) {
+	b.t.Helper()
+	b.exec(`INSERT INTO core.step_live (run_id, step, generation, tenant, class, priority, begun, status, ready_at)
+		VALUES (gen_random_uuid(), $1, 1, $2, 'batch', $3, $4, 'ready', now() - $5::interval)`, name, tenant, priority, begun, age)
+}
+
+// ready returns the names of the steps that go next.
+func (b *bench) ready(lastServed string, most int) (names []string, all bool) {
+	b.t.Helper()
+	ready, all, err := b.store.Ready(b.t.Context(), machine.Batch, lastServed, most)
+	require.NoError(b.t, err)
+	for _, step := range ready {
+		names = append(names, step.Step)
+	}
+	return names, all
+}
+
+// A tenant's own steps go by priority, then those of runs that have begun, then by age.
+func TestReadyStepsOfATenantInOrder(t *testing.T) {
+	t.Parallel()
+	b := closed(t)
+	b.waiting("young", "acme", 0, false, time.Second)
+	b.waiting("old", "acme", 0, false, time.Minute)
+	b.waiting("begun, young", "acme", 0, true, time.Second)
+	b.waiting("begun, old", "acme", 0, true, time.Minute)
+	b.waiting("urgent", "acme", 5, false, 0)
+	b.waiting("unimportant", "acme", -5, true, time.Hour)
+	names, all := b.ready("", 100)
+	require.True(t, all)
+	require.Equal(t, []string{"urgent", "begun, old", "begun, young", "old", "young", "unimportant"}, names)
+	names, all = b.ready("acme", 2)
+	require.False(t, all)
+	require.Equal(t, []string{"urgent", "begun, old"}, names)
+}
+
+// Tenants take turns, beginning behind the one that was served last, so that a long backlog of one does not delay others.
+func TestTenantsTakeTurns(t *testing.T) {
+	t.Parallel()
+	b := closed(t)
+	for i := range 20 {
+		b.waiting(fmt.Sprint("a", i), "a", 0, false, time.Hour-time.Duration(i)*time.Second)
+	}
+	b.waiting("b0", "b", 0, false, time.Minute)
+	b.waiting("c0", "c", 0, false, 2*time.Second)
+	b.waiting("c1", "c", 0, false, time.Second)
+
+	names, all := b.ready("", 9)
+	require.False(t, all)
+	require.Equal(t, []string{"a0", "b0", "c0", "a1", "c1", "a2"}, names)
+	names, _ = b.ready("a", 9)
+	require.Equal(t, []string{"b0", "c0", "a0", "c1", "a1", "a2"}, names)
+	names, _ = b.ready("b", 2)
+	require.Equal(t, []string{"c0", "a0"}, names, "no more tenants than asked for")
+	names, all = b.ready("c", 100)
+	require.True(t, all)
+	require.Len(t, names, 23)
+	names, _ = b.ready("nobody", 2)
+	require.Equal(t, []string{"a0", "b0"}, names)
+	nothing, all, err := b.store.Ready(t.Context(), machine.Interactive, "", 10)
+	require.NoError(t, err)
+	require.True(t, all)
+	require.Empty(t, nothing)
+}
+
+func TestLoadOfTheClasses(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.chain("chain", 1)
+	running := b.grant(b.next(b.create("chain")))
+	b.create("chain")
+	b.employ(running.worker, time.Minute)
+	b.employ(b.draw(), time.Minute)
+	dead := b.grant(b.next(b.create("chain")))
+	b.employ(dead.worker, -time.Minute)
+	b.waiting("step", "acme", 0, false, 0)
+	load, err := b.store.Load(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, map[machine.Class]store.Load{
+		machine.Interactive: {Dispatched: 3, Slots: 8}, machine.Batch: {Slots: 4, Waiting: true},
+	}, load)
+}
+
+// Whoever is woken because steps wait must find them: they are told after their commit.
+func TestWaitingStepsAreToldWhenTheyCanBeSeen(t *testing.T) {
+	t.Parallel()
+	b := closed(t)
+	b.chain("chain", 1)
+	for _, class := range machine.AllClasses() {
+		mark, _ := b.window.Waiting(class)
+		b.window.Drained(class, mark)
+	}
+	for i := range 50 {
+		n := b.newRun("chain")
+		created := make(chan error, 1)
+		go func() { created <- b.store.CreateRun(t.Context(), n) }()
+		<-b.window.Wake()
+		ready, _, err := b.store.Ready(t.Context(), machine.Interactive, "", 100)
+		require.NoError(t, err)
+		require.Len(t, ready, i+1)
+		require.NoError(t, <-created)
+	}
+}
+
+// Without room a step stays READY, and is not published.
+func TestStepsWithoutRoomStayReady(t *testing.T) {
+	t.Parallel()
+	b := closed(t)
+	b.chain("chain", 1)
+	run := b.create("chain")
+	ref := store.Ref{RunID: run, Step: "a", Shard: store.Whole, Generation: 1}
+	require.Equal(t, "ready", b.stepStatus(ref))
+	require.Empty(t, b.taken())
+	b.submit(&store.Event{Ref: ref, Make: func(r machine.Ref, _ time.Time) machine.Event { return machine.Dispatched{Ref: r} }})
+	require.Equal(t, "queued", b.stepStatus(ref))
+	require.Equal(t, []store.Entry{{Class: machine.Interactive, Ref: ref}}, b.taken())
+}
+
+// The room of a step that ends is free again, that of a step that another follows is passed on, and what the transaction of
+// a refused group has taken comes back.
+func TestRoomIsGivenBack(t *testing.T) {
+	t.Parallel()
+	b := closed(t)
+	b.chain("chain", 2)
+	mark, _ := b.window.Waiting(machine.Interactive)
+	b.window.Drained(machine.Interactive, mark)
+	b.window.Adjust(machine.Interactive, 3)
+	run := b.create("chain")
+	require.Equal(t, 2, b.window.Room(machine.Interactive))
+	h := b.grant(b.next(run))
+	require.Equal(t, 2, b.window.Room(machine.Interactive))
+	b.submit(b.succeed(h, `1`))
+	require.Equal(t, 2, b.window.Room(machine.Interactive), "the second step is dispatched")
+	require.EqualValues(t, 1, b.window.Left(machine.Interactive))
+	b.submit(b.succeed(b.grant(b.next(run)), `1`))
+	require.Equal(t, 3, b.window.Room(machine.Interactive))
+	require.EqualValues(t, 2, b.window.Left(machine.Interactive))
+
+	bad := b.newRun("chain")
+	bad.Key = "\x00"
+	require.Error(t, b.store.CreateRun(t.Context(), bad))
+	require.Equal(t, 3, b.window.Room(machine.Interactive))
+	require.EqualValues(t, 2, b.window.Left(machine.Interactive), "it has never been there")
+}
