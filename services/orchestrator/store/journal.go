@@ -39,7 +39,9 @@ func (g *group) journal(r *run, e machine.Journal, by *Event) {
 	if report := r.reports(e.Ref, by); report != nil {
 		detail.report(report)
 		detail.QueuedAt, detail.ClaimedAt = timeOrNil(g.before.QueuedAt), timeOrNil(g.before.ClaimedAt)
-		actor = "worker:" + detail.Worker
+		if e.Name == "" {
+			actor = "worker:" + detail.Worker
+		}
 	}
 	if e.Step != machine.AllSteps && e.Detail != "" {
 		r.explain(e.Key, e.Detail)
@@ -57,7 +59,10 @@ func (g *group) journal(r *run, e machine.Journal, by *Event) {
 
 // report adds what the attempt's report says.
 func (d *entryDetail) report(report *Report) {
-	d.Worker, d.Shards = report.Worker.String(), len(report.Items)
+	if report.Worker != uuid.Nil {
+		d.Worker = report.Worker.String()
+	}
+	d.Shards = len(report.Items)
 	d.InputTokens, d.OutputTokens = report.InputTokens, report.OutputTokens
 	if report.Cost != 0 {
 		d.Cost = json.Number(report.Cost.String())

@@ -43,6 +43,7 @@ func TestReviewIsOpenedAndResolved(t *testing.T) {
 	require.Equal(t, machine.Applied, b.submit(corrected))
 	require.JSONEq(t, `{"amount":2}`, b.output(ref))
 	require.Equal(t, 1, b.count(`core.review WHERE run_id = $1 AND resolved_by = 'person:ann' AND action = 'operator_correct'`, ref.RunID))
+	require.Equal(t, 1, b.count(`core.run_event WHERE run_id = $1 AND actor = 'person:ann' AND kind = 'operator_correct'`, ref.RunID))
 	require.Equal(t, "b", b.next(ref.RunID).Step)
 	require.Equal(t, "running", b.status(ref.RunID))
 }
