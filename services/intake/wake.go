@@ -11,13 +11,10 @@ import (
 
 	"pawl.internal/services/internal/clock"
 	"pawl.internal/services/internal/redisconn"
+	"pawl.internal/services/internal/stream"
 )
 
 const (
-	// eventsKey follows the prefix of keys in the name of the stream of wake-ups; its entries name a run in runField.
-	eventsKey = ":{events}"
-	runField  = "run"
-
 	// eventsBlock is how long one read waits for events, and so how long stopping may take; eventsAnswer is how much longer
 	// its answer may take.
 	eventsBlock  = 500 * time.Millisecond
@@ -43,7 +40,7 @@ type wakes struct {
 
 func newWakes(client redis.UniversalClient, prefix string, c clock.Clock, log *slog.Logger) *wakes {
 	return &wakes{
-		redis: client, key: prefix + eventsKey, clock: c, log: log, watchers: map[string]map[chan struct{}]struct{}{},
+		redis: client, key: stream.EventsKey(prefix), clock: c, log: log, watchers: map[string]map[chan struct{}]struct{}{},
 	}
 }
 
@@ -108,7 +105,7 @@ func (w *wakes) follow(ctx context.Context, last string) (string, error) {
 		return last, redisconn.Fault(err)
 	}
 	for _, entry := range streams[0].Messages {
-		if run, isText := entry.Values[runField].(string); isText {
+		if run, isText := entry.Values[stream.RunField].(string); isText {
 			w.wake(run)
 		}
 		last = entry.ID

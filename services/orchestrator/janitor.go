@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -150,8 +149,10 @@ func (j *janitor) settle(ctx context.Context, s *stream.Stream, c stream.Consume
 		var refs []store.Ref
 		for i, entry := range entries {
 			ids[i] = entry.ID
-			if ref, ok := entryRef(entry.Fields); ok {
-				refs = append(refs, ref)
+			if step, err := stream.ParseStep(entry.Fields); err == nil {
+				refs = append(refs, store.Ref{
+					RunID: step.Run, Step: step.Step, Shard: int(step.Shard), Generation: int(step.Generation),
+				})
 			}
 		}
 		if _, err := j.sweeper.submit(ctx, consumerSweep, overdues(refs, at)); err != nil {
@@ -161,21 +162,4 @@ func (j *janitor) settle(ctx context.Context, s *stream.Stream, c stream.Consume
 			return err
 		}
 	}
-}
-
-// entryRef reads what an entry names; false if it is none of ours.
-func entryRef(fields stream.Fields) (store.Ref, bool) {
-	run, err := uuid.Parse(fields["run"])
-	if err != nil {
-		return store.Ref{}, false
-	}
-	shard, err := strconv.Atoi(fields["shard"])
-	if err != nil {
-		return store.Ref{}, false
-	}
-	generation, err := strconv.Atoi(fields["generation"])
-	if err != nil {
-		return store.Ref{}, false
-	}
-	return store.Ref{RunID: run, Step: fields["step"], Shard: shard, Generation: generation}, true
 }

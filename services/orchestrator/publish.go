@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -26,14 +25,6 @@ const (
 	eventsKept = 10_000
 )
 
-// The streams, behind the prefix of keys, and the group of the step-runners.
-const (
-	interactiveKey = ":{steps}:interactive"
-	batchKey       = ":{steps}:batch"
-	eventsKey      = ":{events}"
-	runnersGroup   = "runners"
-)
-
 var errQueueFull = errors.New("too many notices wait for Redis")
 
 // publisher tells Redis what committed groups lead to. It is the one place that adds to the streams of steps.
@@ -51,10 +42,10 @@ func newPublisher(client redis.UniversalClient, prefix string, c clock.Clock, lo
 	return &publisher{
 		client: client,
 		steps: map[machine.Class]*stream.Stream{
-			machine.Interactive: stream.New(client, prefix+interactiveKey, runnersGroup),
-			machine.Batch:       stream.New(client, prefix+batchKey, runnersGroup),
+			machine.Interactive: stream.Steps(client, prefix, string(machine.Interactive)),
+			machine.Batch:       stream.Steps(client, prefix, string(machine.Batch)),
 		},
-		events: prefix + eventsKey, clock: c, log: log, metrics: m, queue: make(chan store.Notices, noticesQueued),
+		events: stream.EventsKey(prefix), clock: c, log: log, metrics: m, queue: make(chan store.Notices, noticesQueued),
 	}
 }
 
@@ -118,9 +109,9 @@ func (p *publisher) count(n store.Notices, err error) {
 func (p *publisher) addEntries(ctx context.Context, entries []store.Entry) error {
 	byClass := map[machine.Class][]stream.Fields{}
 	for _, e := range entries {
-		byClass[e.Class] = append(byClass[e.Class], stream.Fields{
-			"run": e.RunID.String(), "step": e.Step, "shard": strconv.Itoa(e.Shard), "generation": strconv.Itoa(e.Generation),
-		})
+		byClass[e.Class] = append(byClass[e.Class], stream.Step{
+			Run: e.RunID, Step: e.Step, Shard: int32(e.Shard), Generation: int32(e.Generation),
+		}.Fields())
 	}
 	var errs []error
 	for class, fields := range byClass {
@@ -141,7 +132,7 @@ func (p *publisher) addEvents(ctx context.Context, changes []store.Change) error
 	_, err := p.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		for run, status := range newest {
 			pipe.XAdd(ctx, &redis.XAddArgs{
-				Stream: p.events, MaxLen: eventsKept, Approx: true, Values: []string{"run", run, "status", string(status)},
+				Stream: p.events, MaxLen: eventsKept, Approx: true, Values: []string{stream.RunField, run, stream.StatusField, string(status)},
 			})
 		}
 		return nil

@@ -2,13 +2,9 @@ package steprunner
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"sync/atomic"
-
-	"github.com/google/uuid"
 
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	pawlv1 "pawl.internal/gen/pawl/v1"
@@ -96,12 +92,13 @@ func (l *lane) begin(ctx, reading context.Context, entries []stream.Message) {
 			l.end(entry.ID)
 			continue
 		}
-		ref, err := parseEntry(entry.Fields)
+		named, err := stream.ParseStep(entry.Fields)
 		if err != nil {
 			l.log.ErrorContext(ctx, "entry dropped", "entry", entry.ID, "error", err)
 			l.end(entry.ID)
 			continue
 		}
+		ref := &systemv1.StepRef{RunId: named.Run[:], Step: named.Step, Shard: named.Shard, Generation: named.Generation}
 		claims = append(claims, &claim{entry: entry.ID, class: l.class, ref: ref, fence: l.ids.V4()})
 	}
 	if len(claims) > 0 {
@@ -145,24 +142,4 @@ func (l *lane) take(ctx, reading context.Context, granted []*claim) {
 func (l *lane) end(entry string) {
 	l.inbox.delete(entry)
 	l.slots.give(1)
-}
-
-// parseEntry reads an entry of the stream: ids only.
-func parseEntry(fields stream.Fields) (*systemv1.StepRef, error) {
-	run, err := uuid.Parse(fields["run"])
-	if err != nil {
-		return nil, fmt.Errorf("run: %w", err)
-	}
-	shard, err := strconv.ParseInt(fields["shard"], 10, 32)
-	if err != nil {
-		return nil, fmt.Errorf("shard: %w", err)
-	}
-	generation, err := strconv.ParseInt(fields["generation"], 10, 32)
-	if err != nil {
-		return nil, fmt.Errorf("generation: %w", err)
-	}
-	if fields["step"] == "" {
-		return nil, errors.New("step: is missing")
-	}
-	return &systemv1.StepRef{RunId: run[:], Step: fields["step"], Shard: int32(shard), Generation: int32(generation)}, nil
 }

@@ -20,9 +20,6 @@ import (
 	"pawl.internal/services/steprunner/step/validate"
 )
 
-// runnersGroup is the consumer group of all runners, on the streams of all classes.
-const runnersGroup = "runners"
-
 // Build makes a runner of the process. It calls the services "orchestrator" and "llm-gateway".
 func Build(ctx context.Context, p *boot.Process, cfg Config) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
@@ -55,7 +52,7 @@ func Build(ctx context.Context, p *boot.Process, cfg Config) (*Service, error) {
 	b.completer = newCompleter(b.orchestrator, b.runner, cfg, p.Clock, b.metrics, p.Log)
 	b.attempts = b.newAttempts(compiler, systemv1.NewGatewayServiceClient(gateway))
 	return b.service(func(class pawlv1.RunClass) *stream.Stream {
-		return stream.New(client, fmt.Sprintf("%s:{steps}:%s", cfg.Redis.Prefix, className(class)), runnersGroup)
+		return stream.Steps(client, cfg.Redis.Prefix, className(class))
 	}), nil
 }
 
