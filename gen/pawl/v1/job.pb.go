@@ -159,7 +159,7 @@ type Job struct {
 	JobId string `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
 	// The state.
 	Status JobStatus `protobuf:"varint,2,opt,name=status,proto3,enum=pawl.v1.JobStatus" json:"status,omitempty"`
-	// The answer, when DONE: `{"text": …}` as the pipeline `llm_completion` gives it.
+	// The answer, when DONE: the text, as the pipeline `llm_completion` gives it.
 	Result *JsonValue `protobuf:"bytes,3,opt,name=result,proto3,oneof" json:"result,omitempty"`
 	// Stable reason code when it FAILED.
 	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
