@@ -47,8 +47,10 @@ func (s *system) idle(ctx context.Context, pipeline string, runs int) ([]row, er
 	return []row{
 		{"idle, " + pipeline + ": submit to first step", first.String(), ""},
 		{"idle, " + pipeline + ": step to next step", next.String(), ""},
-		{"idle, " + pipeline + ": WAL syncs a step, submit included", fmt.Sprintf("%.2f", float64(after-before)/steps),
-			fmt.Sprintf("of them about %.2f are the idle system's own", s.idleSyncs*took.Seconds()/steps)},
+		{
+			"idle, " + pipeline + ": WAL syncs a step, submit included", fmt.Sprintf("%.2f", float64(after-before)/steps),
+			fmt.Sprintf("of them about %.2f are the idle system's own", s.idleSyncs*took.Seconds()/steps),
+		},
 	}, nil
 }
 

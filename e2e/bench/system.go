@@ -55,7 +55,7 @@ func start(ctx context.Context, program string, log io.Writer) (*system, error) 
 		return nil, err
 	}
 	s := &system{folder: folder, ended: make(chan error, 1)}
-	s.command = exec.Command(program, "dev", "--data-dir", folder, "--port-base", strconv.Itoa(base), "--log-level", "warn", "--profiles") //nolint:noctx // stopped in order
+	s.command = exec.Command(program, "dev", "--data-dir", folder, "--port-base", strconv.Itoa(base), "--log-level", "warn", "--profiles")
 	s.command.Stdout, s.command.Stderr = io.Discard, log
 	s.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := s.command.Start(); err != nil {

@@ -35,7 +35,9 @@ func StartMockServer(t testing.TB, answers string) *MockServer {
 	folder := installMock(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	port := listener.Addr().(*net.TCPAddr).Port
+	address, isTCP := listener.Addr().(*net.TCPAddr)
+	require.True(t, isTCP)
+	port := address.Port
 	require.NoError(t, listener.Close())
 	process := testkit.Start(t, testkit.ProcessConfig{
 		Path: filepath.Join(folder, "node_modules", ".bin", "llmock"),
@@ -60,9 +62,9 @@ func installMock(t testing.TB) string {
 		return folder
 	}
 	require.NoError(t, os.MkdirAll(filepath.Dir(folder), 0o755))
-	unfinished, err := os.MkdirTemp(filepath.Dir(folder), "unfinished-")
+	unfinished, err := os.MkdirTemp(filepath.Dir(folder), "unfinished-") //nolint:usetesting // it is moved to where it stays
 	require.NoError(t, err)
-	defer os.RemoveAll(unfinished)
+	defer func() { _ = os.RemoveAll(unfinished) }() // it has been moved, or is of no use
 	install := exec.Command("npm", "install", "--no-save", "--no-package-lock", "--no-audit", "--no-fund",
 		"--prefix", unfinished, mockPackage+"@"+mockVersion)
 	output, err := install.CombinedOutput()

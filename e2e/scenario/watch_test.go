@@ -93,7 +93,8 @@ func testWatch(t *testing.T, s *harness.System, p *harness.Provider) {
 	require.NoError(t, err)
 	stream := watch(t, s, run, "")
 	var seen event
-	for more := true; seen.run.CurrentStep == nil || *seen.run.CurrentStep != "summary"; {
+	for seen.run.CurrentStep == nil || *seen.run.CurrentStep != "summary" {
+		var more bool
 		seen, more = stream.next()
 		require.True(t, more, "the stream ended before its run")
 		require.Equal(t, "state", seen.name)
@@ -110,7 +111,7 @@ func testWatch(t *testing.T, s *harness.System, p *harness.Provider) {
 	}
 	for _, events := range [][]event{first, again} {
 		last := events[len(events)-1]
-		require.Equal(t, "done", last.name, fmt.Sprintf("%+v", events))
+		require.Equal(t, "done", last.name, "%+v", events)
 		require.Equal(t, "done", last.run.Status)
 		require.NotEmpty(t, resultOf(t, last.run).Fields)
 		for _, e := range events[:len(events)-1] {
