@@ -137,8 +137,7 @@ func (d *dispatcher) measure(ctx context.Context) error {
 	for i, q := range d.queues {
 		now := load[q.class]
 		d.metrics.dispatched(q.class, now.Dispatched)
-		perSecond := q.rate.perSecond(began, window.Left(q.class))
-		q.size = max(leastWindow, 2*now.Slots, int(perSecond*windowTime.Seconds()))
+		q.size = windowSize(now.Slots, q.rate.perSecond(began, window.Left(q.class)))
 		window.Adjust(q.class, q.size-now.Dispatched-before[i])
 		if now.Waiting {
 			window.Wait(q.class) // perhaps another replica has left them
@@ -146,6 +145,11 @@ func (d *dispatcher) measure(ctx context.Context) error {
 	}
 	d.measured = began.Add(max(measureEvery, measureShare*d.clock.Now().Sub(began)))
 	return nil
+}
+
+// windowSize is how many steps of a class may be queued or running.
+func windowSize(slots int, perSecond float64) int {
+	return max(leastWindow, 2*slots, int(perSecond*windowTime.Seconds()))
 }
 
 // fill dispatches steps of a class that wait, as far as there is room, and reports whether there is room for more.

@@ -15,6 +15,7 @@ import (
 	faultv1 "pawl.internal/gen/pawl/fault/v1"
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	pawlv1 "pawl.internal/gen/pawl/v1"
+	"pawl.internal/services/internal/clock"
 	"pawl.internal/services/internal/fault"
 	"pawl.internal/services/testkit"
 )
@@ -51,11 +52,12 @@ func TestRunThroughItsPipeline(t *testing.T) {
 	third := n.take()
 	require.NotNil(t, third.GetInput())
 	require.Len(t, third.GetOutputs(), 1)
-	n.stored(third.succeeded(`{"all": [1.00, 2]}`))
+	const result = `{"all": [1.00, 2]}`
+	n.stored(third.succeeded(result))
 
 	run = r.run(uuid.MustParse(created.GetRunId()))
 	require.Equal(t, pawlv1.RunStatus_RUN_STATUS_DONE, run.GetStatus())
-	require.Equal(t, `{"all": [1.00, 2]}`, run.GetResult().GetJson(), "verbatim")
+	require.Equal(t, result, run.GetResult().GetJson(), "verbatim")
 	require.EqualValues(t, 3, run.GetStepsDone())
 	require.Nil(t, run.CurrentStep)
 }
@@ -284,6 +286,28 @@ func (n *runner) requireStop(w *work, want systemv1.StopReason) {
 		require.True(n.t, bytes.Equal(w.GetFence(), stops[0].GetFence()))
 		return nil
 	})
+}
+
+// A runner that is not heard of any more loses its steps, within its lease and a moment; its outcome is refused once
+// another has taken over.
+func TestStepsOfADeadRunnerGoToOthers(t *testing.T) {
+	r := setup(t, lease(time.Second))
+	r.register(chain)
+	r.create("chain", `{"text": 1}`)
+	dead, living := r.newRunner(), r.newRunner()
+	lost := dead.take()
+	ctx, stop := context.WithCancel(t.Context())
+	var heart sync.WaitGroup
+	heart.Go(func() {
+		_ = clock.Every(ctx, clock.System(), 200*time.Millisecond, func(context.Context) { living.beat() })
+	})
+	defer heart.Wait()
+	defer stop()
+	taken := living.take()
+	require.Equal(t, lost.Hold.GetStep().GetRunId(), taken.Hold.GetStep().GetRunId())
+	require.EqualValues(t, 2, taken.GetAttempt(), "the attempt of the dead runner counts")
+	living.stored(taken.succeeded(`1`))
+	require.Equal(t, systemv1.CompleteStatus_COMPLETE_STATUS_STALE, dead.complete(lost.succeeded(`2`)).GetStatus())
 }
 
 func TestReleasedStepsGoToOthers(t *testing.T) {

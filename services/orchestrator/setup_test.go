@@ -49,8 +49,8 @@ type stores struct {
 	gateway  *gateway
 }
 
-func newStores(t testing.TB) *stores {
-	return &stores{database: testkit.Postgres(t, store.Schema()), redis: testkit.Redis(t), gateway: &gateway{}}
+func newStores(tb testing.TB) *stores {
+	return &stores{database: testkit.Postgres(tb, store.Schema()), redis: testkit.Redis(tb), gateway: &gateway{}}
 }
 
 // replica is an orchestrator as boot runs it, reached by gRPC through its real interceptors.
@@ -68,14 +68,14 @@ type option func(*orchestrator.Config)
 func lease(d time.Duration) option { return func(c *orchestrator.Config) { c.Lease = d } }
 
 // setup returns a replica on stores of its own.
-func setup(t testing.TB, options ...option) *replica {
-	t.Helper()
-	return newStores(t).replica(t, options...)
+func setup(tb testing.TB, options ...option) *replica {
+	tb.Helper()
+	return newStores(tb).replica(tb, options...)
 }
 
 // replica starts an orchestrator that runs until the test ends, or stop is called.
-func (s *stores) replica(t testing.TB, options ...option) *replica {
-	t.Helper()
+func (s *stores) replica(tb testing.TB, options ...option) *replica {
+	tb.Helper()
 	cfg := orchestrator.Config{
 		Database: pg.Config{URL: config.NewSecret(s.database.URL), MaxConns: 6, StatementTimeout: patience, ConnectTimeout: patience},
 		Redis:    redisconn.Config{URL: config.NewSecret(s.redis.URL), Prefix: s.redis.Prefix},
@@ -91,15 +91,15 @@ func (s *stores) replica(t testing.TB, options ...option) *replica {
 			return orchestrator.Build(ctx, p, cfg)
 		}},
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- boot.Run(ctx, process, table, []string{"llm-gateway", orchestrator.Name}) }()
-	r := &replica{stores: s, t: t, ids: ids.New(clock.System())}
+	r := &replica{stores: s, t: tb, ids: ids.New(clock.System())}
 	r.stop = sync.OnceFunc(func() {
 		cancel()
-		require.NoError(t, <-ended)
+		require.NoError(tb, <-ended)
 	})
-	t.Cleanup(r.stop)
+	tb.Cleanup(r.stop)
 	r.connect(process)
 	return r
 }

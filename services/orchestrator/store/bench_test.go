@@ -26,7 +26,11 @@ func BenchmarkSteps(b *testing.B) {
 			return
 		}
 		n := s.newRun("chain")
-		go func() { require.NoError(b, s.store.CreateRun(b.Context(), n)) }()
+		go func() {
+			if err := s.store.CreateRun(b.Context(), n); err != nil {
+				b.Error(err)
+			}
+		}()
 	}
 	b.ResetTimer()
 	for range min(runsAtOnce, runs) {
