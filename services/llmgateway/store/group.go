@@ -201,6 +201,9 @@ func (g *group) newCall(b *Begin) *call {
 
 // settle books what a request has cost in place of what was reserved or booked for it before.
 func (g *group) settle(p *purse, c *call, t *try, o Outcome) {
+	if o.State == TryNotSent && o.Reason == "" {
+		o.Reason = string(TryNotSent) // so that nobody takes it for a request without an answer
+	}
 	if o.Basis == WorstCase {
 		o.Cost = t.reserved + t.cost // one of them is 0
 	}

@@ -7,12 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 
 	"golang.org/x/sync/errgroup"
 
@@ -42,6 +40,7 @@ type system struct {
 	log    *slog.Logger
 	output io.Writer // for what the processes of --separate print
 
+	lock    *os.File // held as long as the system has the data folder
 	record  recorder
 	closers []func() // of the stores, in the order in which they were started
 }
@@ -92,15 +91,21 @@ func (s *system) takeFolder(ctx context.Context) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("data folder: %w", err)
 	}
-	running, err := ReadRecord(folder)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	lock, held, err := take(folder)
+	if err != nil {
+		return fmt.Errorf("data folder: %w", err)
 	}
-	if running != nil && syscall.Kill(running.PID, 0) == nil && running.PID != os.Getpid() {
-		return fmt.Errorf("a system (process %d) already runs on %s, at %s: stop it, or choose another --data-dir",
-			running.PID, folder, running.REST)
+	if lock == nil {
+		return fmt.Errorf("a system already runs on %s (process %d): stop it, or choose another --data-dir", folder, held)
 	}
-	return s.checkPorts(ctx)
+	s.lock = lock
+	if err := removeRecord(folder); err != nil { // of a system that was killed
+		return errors.Join(err, lock.Close())
+	}
+	if err := s.checkPorts(ctx); err != nil {
+		return errors.Join(err, lock.Close())
+	}
+	return nil
 }
 
 // checkPorts fails early, and with the way out, where a port is taken.
@@ -160,10 +165,10 @@ func (s *system) startStores(ctx context.Context) error {
 	return nil
 }
 
-// close stops the stores, the last started first, and removes the record: from then on another system may take the folder.
+// close stops the stores, the last started first, and lets go of the folder.
 func (s *system) close() error {
 	for _, stop := range slices.Backward(s.closers) {
 		stop()
 	}
-	return removeRecord(s.cfg.DataDir)
+	return errors.Join(removeRecord(s.cfg.DataDir), s.lock.Close())
 }

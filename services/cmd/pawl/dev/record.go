@@ -40,8 +40,13 @@ type ServiceRecord struct {
 	Restarts int `json:"restarts"`
 }
 
-// ReadRecord returns the record of the system that runs on a data folder; fs.ErrNotExist when none does.
+// ReadRecord returns the record of the system that runs on a data folder; fs.ErrNotExist when none does, or none answers
+// yet. It is for other processes than that system's.
 func ReadRecord(dataDir string) (*Record, error) {
+	pid, err := holder(dataDir)
+	if err != nil {
+		return nil, err
+	}
 	text, err := os.ReadFile(filepath.Join(dataDir, recordName))
 	if err != nil {
 		return nil, err
@@ -49,6 +54,9 @@ func ReadRecord(dataDir string) (*Record, error) {
 	record := &Record{}
 	if err := json.Unmarshal(text, record); err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Join(dataDir, recordName), err)
+	}
+	if record.PID != pid { // left behind by a system that was killed
+		return nil, fs.ErrNotExist
 	}
 	return record, nil
 }
