@@ -18,17 +18,14 @@ const (
 	// dispatchPause is the least time between two rounds: what becomes free meanwhile is filled together.
 	dispatchPause = 10 * time.Millisecond
 	// lookEvery is how long steps that were read ahead go before those that have become READY since.
-	lookEvery = 250 * time.Millisecond
-	// A question to the database that takes long, such as beside an old snapshot, is asked less often: what it takes is at
-	// most this part of the time.
+	lookEvery = 20 * time.Millisecond
+	// What takes long, as a question does beside an old snapshot, is done less often: it may take such a part of the time.
 	measureShare, lookShare = 20, 5
 
 	// leastWindow is the smallest window of a class.
 	leastWindow = 16
 	// windowTime is the time for whose throughput a window has room.
 	windowTime = 100 * time.Millisecond
-	// windowsAhead is how many windows of READY steps are read ahead.
-	windowsAhead = 10
 )
 
 // dispatcher keeps the streams short: it moves READY steps to them only while their window has room, so that the backlog
@@ -54,8 +51,9 @@ type queue struct {
 	// all says that no others waited when they were read; mark is for Window.Drained.
 	all  bool
 	mark int64
-	// stale is when they are to be read anew.
+	// stale is when they are to be read anew, and pause how long they had to last.
 	stale time.Time
+	pause time.Duration
 	// lastServed is the tenant whose step was dispatched last.
 	lastServed string
 	rate       rate
@@ -176,19 +174,21 @@ func (d *dispatcher) fill(ctx context.Context, q *queue) (more bool, err error) 
 	return waiting && dispatched > 0 && window.Room(q.class) > 0, err
 }
 
-// look reads READY steps ahead, unless there are some that are fresh enough.
+// look reads READY steps ahead, unless there are some that are fresh enough: as many as the class can take until the next
+// look, should that be as far away as this one was.
 func (d *dispatcher) look(ctx context.Context, q *queue) error {
 	began := d.clock.Now()
 	if len(q.ahead) > 0 && began.Before(q.stale) {
 		return nil
 	}
 	mark, _ := d.store.Window().Waiting(q.class)
-	ahead, all, err := d.store.Ready(ctx, q.class, q.lastServed, windowsAhead*q.size)
+	ahead, all, err := d.store.Ready(ctx, q.class, q.lastServed, q.size*(1+int(q.pause/windowTime)))
 	if err != nil {
 		return err
 	}
 	q.ahead, q.all, q.mark = ahead, all, mark
-	q.stale = began.Add(max(lookEvery, lookShare*d.clock.Now().Sub(began)))
+	q.pause = max(lookEvery, lookShare*d.clock.Now().Sub(began))
+	q.stale = began.Add(q.pause)
 	return nil
 }
 

@@ -125,6 +125,15 @@ type gateway struct {
 	mu      sync.Mutex
 	gates   []*systemv1.SetSpendGateRequest_Gate // guarded by mu
 	cancels []*systemv1.CancelCallsRequest       // guarded by mu
+	// refused, if set, says which calls fail.
+	refused func(method string, run []byte) error // guarded by mu
+}
+
+// refuse makes calls fail.
+func (g *gateway) refuse(refused func(method string, run []byte) error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.refused = refused
 }
 
 func (g *gateway) Register(r grpc.ServiceRegistrar) { systemv1.RegisterGatewayServiceServer(r, g) }
@@ -141,6 +150,11 @@ func (g *gateway) Drain(context.Context) {}
 func (g *gateway) SetSpendGate(_ context.Context, req *systemv1.SetSpendGateRequest) (*systemv1.SetSpendGateResponse, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.refused != nil {
+		if err := g.refused("SetSpendGate", nil); err != nil {
+			return nil, err
+		}
+	}
 	g.gates = append(g.gates, req.GetGates()...)
 	return &systemv1.SetSpendGateResponse{}, nil
 }
@@ -148,6 +162,11 @@ func (g *gateway) SetSpendGate(_ context.Context, req *systemv1.SetSpendGateRequ
 func (g *gateway) CancelCalls(_ context.Context, req *systemv1.CancelCallsRequest) (*systemv1.CancelCallsResponse, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.refused != nil {
+		if err := g.refused("CancelCalls", req.GetRunId()); err != nil {
+			return nil, err
+		}
+	}
 	g.cancels = append(g.cancels, req)
 	return &systemv1.CancelCallsResponse{}, nil
 }
