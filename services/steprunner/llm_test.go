@@ -173,6 +173,10 @@ func TestFailuresOfModelCalls(t *testing.T) {
 			digest: once, asks: 1, atFault: true, calls: 1, want: "permanent truncated: cut",
 			answer: answers(fails(&systemv1.CallFailure{Class: permanent, Reason: "truncated", Message: "cut", AnswerAtFault: true})),
 		},
+		"refused": {
+			digest: digest, asks: 1, atFault: true, calls: 1, want: "permanent content_refused: no",
+			answer: answers(fails(&systemv1.CallFailure{Class: permanent, Reason: "content_refused", Message: "no", AnswerAtFault: true}), text(`{"title":"x"}`)),
+		},
 		"too many requests": {
 			digest: digest, calls: 1, want: "transient provider_429: slow down",
 			answer: answers(fails(&systemv1.CallFailure{Class: transient, Reason: "provider_429", Message: "slow down", RetryAfter: seconds(7)})),

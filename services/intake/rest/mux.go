@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"mime"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 
@@ -70,6 +72,10 @@ func (a *api) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 			a.handleRouting(r.Context(), a.mux, nil, w, r, http.StatusNotFound)
 			return
 		}
+		if err := checkPath(parameters); err != nil {
+			a.handleError(r.Context(), a.mux, nil, w, r, err)
+			return
+		}
 		upload := isUpload(r)
 		if err := checkContentType(r, upload); err != nil {
 			a.handleError(r.Context(), a.mux, nil, w, r, err)
@@ -105,6 +111,17 @@ func isUpload(r *http.Request) bool {
 
 func isWatch(r *http.Request) bool {
 	return r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, ":watch")
+}
+
+// checkPath refuses what no message can carry.
+func checkPath(parameters map[string]string) error {
+	for name, value := range parameters {
+		if !utf8.ValidString(value) {
+			return fault.Invalid(faultv1.ErrorReason_ERROR_REASON_INVALID_ARGUMENT,
+				fault.Violation{Field: name, Message: fmt.Sprintf("must be a text in UTF-8, not %q", value)})
+		}
+	}
+	return nil
 }
 
 // checkContentType refuses bodies that nothing here can read. A body of an unknown type is taken for JSON, except where

@@ -200,6 +200,7 @@ func TestSetParameter(t *testing.T) {
 		"unknown": {"pagesize", []string{"1"}, "is not a parameter here; the parameters are page_size, page_token, status, pipeline, entity_id, class, reason"},
 		"twice":   {"class", []string{"batch", "batch"}, "is given more than once"},
 		"number":  {"page_size", []string{"ten"}, `must be a whole number from -2147483648 to 2147483647, not "ten"`},
+		"UTF-8":   {"entity_id", []string{"a\xff"}, `must be a text in UTF-8, not "a\xff"`},
 		"word":    {"status", []string{"RUNNING"}, `must be one of queued, running, needs_review, compensating, done, failed, cancelled, not "RUNNING"`},
 		"long":    {"page_size", []string{strings.Repeat("é", 100)}, `must be a whole number from -2147483648 to 2147483647, not "` + strings.Repeat("é", 40) + `…"`},
 	}

@@ -204,7 +204,7 @@ func fromText(text string, field protoreflect.FieldDescriptor) (parsed protorefl
 	var err error
 	switch field.Kind() {
 	case protoreflect.StringKind:
-		return protoreflect.ValueOfString(text), ""
+		return protoreflect.ValueOfString(text), unless(utf8.ValidString(text), wanted(field)+" in UTF-8")
 	case protoreflect.EnumKind:
 		found, ok := number(field.Enum(), text)
 		return protoreflect.ValueOfEnum(found), unless(ok, wanted(field))

@@ -13,12 +13,17 @@ import (
 // parkUnstated is how long a step is parked when the gateway does not say.
 const parkUnstated = time.Minute
 
+// reasonRefused is the gateway's reason code for an answer that model or provider would not give.
+const reasonRefused = "content_refused"
+
 // badAnswer is an answer that cannot be used.
 type badAnswer struct {
 	// text is what the model said; empty when the gateway kept it back.
 	text string
 	// complaint is what to tell the model.
 	complaint string
+	// refused is true when the model or its provider would not answer: asking again is asking for what was refused.
+	refused bool
 	// failure is how the attempt ends if nobody asks again.
 	failure *step.Failure
 }
@@ -77,10 +82,11 @@ func unfenced(text string) string {
 	return strings.TrimSpace(document)
 }
 
-// unusable is an answer that the gateway found to be cut off, empty or alike.
+// unusable is an answer that the gateway found to be cut off, empty, refused or alike.
 func unusable(f *systemv1.CallFailure) *badAnswer {
 	return &badAnswer{
 		complaint: "Your last answer could not be used: " + f.GetReason() + ". Answer again, completely and as briefly as the task allows.",
+		refused:   f.GetReason() == reasonRefused,
 		failure:   failureFrom(f),
 	}
 }

@@ -39,7 +39,7 @@ func (k *Kind) Execute(ctx context.Context, a *step.Attempt) (json.RawMessage, e
 		if err != nil {
 			return nil, err
 		}
-		if bad != nil && asks <= a.Step.Repairs && question.GetCallsLeft() > 0 {
+		if bad != nil && !bad.refused && asks <= a.Step.Repairs && question.GetCallsLeft() > 0 {
 			question = again(question, bad)
 			continue
 		}
