@@ -25,17 +25,34 @@ func (s *Service) fly(f *flight) {
 	s.metrics.inFlight.Inc()
 	defer s.metrics.inFlight.Dec()
 	defer f.end(nil)
-	o := s.resolve(f)
+	o := s.guarded(f)
 	s.metrics.calls.WithLabelValues(o.result()).Inc()
-	if o.unsettled {
+	if o.unsettled != nil {
 		// The callers need not wait; but nobody else may ask the question here until this is settled.
 		f.finish(o)
-		s.persist(&store.Settle{Key: f.ask.key, Holder: s.lease.holder, Outcome: store.Outcome{State: store.TryNotSent}})
+		s.persist(&store.Settle{Key: f.ask.key, Holder: s.lease.holder, Outcome: *o.unsettled})
 		s.flights.remove(f)
 		return
 	}
 	s.flights.remove(f)
 	f.finish(o)
+}
+
+// guarded is resolve; a panic ends this flight alone, and not with the process all others too. The fate of its request is
+// unknown then.
+func (s *Service) guarded(f *flight) (o outcome) {
+	defer func() {
+		if p := recover(); p != nil {
+			err := fault.FromPanic(p)
+			s.metrics.panics.Inc()
+			s.log.Error("call panicked", "run_id", f.ask.key.RunID, "error", err)
+			o = outcome{err: err, unsettled: &store.Outcome{
+				State: store.TryAmbiguous, Reason: failure.ReasonAmbiguous, Basis: store.WorstCase,
+				Message: "the gateway had a fault of its own in the middle of the call",
+			}}
+		}
+	}()
+	return s.resolve(f)
 }
 
 // resolve answers the question: from the store, from a request that another replica has in flight, or by asking.
@@ -58,7 +75,9 @@ func (s *Service) resolve(f *flight) outcome {
 				return s.interrupted(begin, err)
 			}
 			continue
-		case store.CallAmbiguous:
+		case store.CallAmbiguous, store.CallFailed, store.CallCancelled:
+		}
+		if len(found.AmbiguousTargets) > 0 { // perhaps behind a request that failed since
 			allowed, err := s.mayAskAgain(begin, f.ask)
 			if err != nil {
 				return s.interrupted(begin, err)
@@ -66,7 +85,6 @@ func (s *Service) resolve(f *flight) outcome {
 			if !allowed {
 				return outcome{failed: failedAmbiguous(), cost: found.Cost, spend: found.Spend, calls: a.calls}
 			}
-		case store.CallFailed, store.CallCancelled:
 		}
 		if o, decided := a.run(found); decided {
 			return o

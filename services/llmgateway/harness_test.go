@@ -122,6 +122,7 @@ prices:
 type gateway struct {
 	systemv1.GatewayServiceClient
 	metrics *prometheus.Registry
+	service *llmgateway.Service
 	ready   func(context.Context) error
 	// kill ends it as kill -9 would, as far as others can see: its lease is not renewed and nothing is stored any more.
 	kill func()
@@ -208,7 +209,7 @@ func (b *bench) gateway(change func(*llmgateway.Config)) *gateway {
 		_, err = g.GetRoute(b.t.Context(), &systemv1.GetRouteRequest{Name: "default"})
 		return err
 	})
-	g.ready = u.Ready
+	g.service, g.ready = u.Service, u.Ready
 	return g
 }
 

@@ -272,6 +272,24 @@ func TestOneRepeatIsAllowedAStepNotAQuestion(t *testing.T) {
 	g.answer(t, second)
 }
 
+// A request of unknown fate counts also when a later one of the same question has failed: a caller to whom no repeat is
+// allowed is told so at once.
+func TestARequestOfUnknownFateCountsAlsoBehindOneThatFailed(t *testing.T) {
+	b := newBench(t)
+	g := b.gateway(nil)
+	run := b.ids.V7()
+	b.main.inject(t, simulated.Fault{Kind: "cut", Count: 1})
+	require.Equal(t, "network", g.failure(t, b.question(run, "a")).GetReason())
+	b.main.inject(t, simulated.Fault{Kind: "500", Count: 1})
+	allowed := b.question(run, "a")
+	allowed.AmbiguousOk = 1
+	require.Equal(t, "provider_500", g.failure(t, allowed).GetReason())
+	require.Equal(t, "failed", one[string](b, "SELECT state FROM llm.llm_call_log"))
+	require.Equal(t, "call_ambiguous", g.failure(t, b.question(run, "a")).GetReason())
+	require.Equal(t, 2, b.main.received())
+	g.answer(t, allowed)
+}
+
 func TestAHolderWithALiveLeaseIsNotJudged(t *testing.T) {
 	b := newBench(t)
 	first, second := b.gateway(nil), b.gateway(nil)

@@ -23,6 +23,7 @@ type metrics struct {
 	inFlight prometheus.Gauge
 	unstored prometheus.Gauge
 	orphans  prometheus.Counter
+	panics   prometheus.Counter
 }
 
 func newMetrics(registry prometheus.Registerer) *metrics {
@@ -41,21 +42,24 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 	m := &metrics{
 		calls:   counters("calls_total", "Questions that were answered or given up, by result.", "result"),
 		tries:   counters("tries_total", "Requests to providers, by reason of their failure (ok for none).", "provider", "model", "reason"),
-		latency: histograms("try_seconds", "Time from sending a request to its whole answer.", 0.001, "provider", "model"),
+		latency: histograms("try_duration_seconds", "Time from sending a request to its whole answer.", 0.001, "provider", "model"),
 		tokens:  counters("tokens_total", "Tokens that were paid, by kind.", "provider", "model", "kind"),
 		cost:    counters("cost_usd_total", "Money spent; for the exact amount see the call log.", "provider", "model"),
 		waits:   histograms("permit_wait_seconds", "Time that requests waited for a permit.", 0.0001, "group", "class"),
 		degraded: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: prefix + "permit_degraded", Help: "1 while Redis is away and the group is limited to this replica's share.",
 		}, []string{"group"}),
-		inFlight: gauge("calls_in_flight", "Questions that are being answered."),
-		unstored: gauge("answers_unstored", "Answers that are kept in memory because they cannot be stored yet."),
+		inFlight: gauge("in_flight_calls", "Questions that are being answered."),
+		unstored: gauge("unstored_answers", "Answers that are kept in memory because they cannot be stored yet."),
 		orphans: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: prefix + "orphans_total", Help: "Requests of dead gateways that were found in flight.",
 		}),
+		panics: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: prefix + "panics_total", Help: "Calls that failed by a fault in the program.",
+		}),
 	}
 	registry.MustRegister(
-		m.calls, m.tries, m.latency, m.tokens, m.cost, m.waits, m.degraded, m.inFlight, m.unstored, m.orphans,
+		m.calls, m.tries, m.latency, m.tokens, m.cost, m.waits, m.degraded, m.inFlight, m.unstored, m.orphans, m.panics,
 	)
 	return m
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -82,6 +83,33 @@ func TestARecordOfUnknownFateIsSettled(t *testing.T) {
 	require.Equal(t, 2, b.main.received())
 	require.Zero(t, one[int](b, "SELECT count(*)::int FROM llm.llm_try WHERE state = 'in_flight'"))
 	b.balanced()
+}
+
+// A fault in the program ends the one call in which it shows; what was recorded of it is of unknown fate.
+func TestAPanicEndsOneCallAlone(t *testing.T) {
+	b := newBench(t)
+	b.change = func(s string) string {
+		return strings.Replace(s, "  long:", "  spare: [{provider: spare, model: large}]\n  long:", 1)
+	}
+	g := b.gateway(nil)
+	run := b.ids.V7()
+	letGo := b.spare.hold(t)
+	other := b.question(run, "other")
+	other.Route = "spare"
+	answered := make(chan error, 1)
+	go func() {
+		_, err := g.ask(t.Context(), other)
+		answered <- err
+	}()
+	b.spare.awaitInFlight(t, 1)
+	llmgateway.BreakProvider(g.service, "main")
+	_, err := g.ask(t.Context(), b.question(run, "a"))
+	require.Equal(t, codes.Internal, fault.CodeOf(err))
+	eventually(b, "ambiguous", "SELECT state FROM llm.llm_call_log WHERE state <> 'in_flight'")
+	require.Equal(t, "call_ambiguous", g.failure(t, b.question(run, "a")).GetReason())
+	b.balanced()
+	letGo()
+	require.NoError(t, <-answered)
 }
 
 // A gateway whose lease is not confirmed may be taken for dead: it records a request and does not send it.

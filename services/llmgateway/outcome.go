@@ -17,8 +17,8 @@ import (
 // answer.
 type outcome struct {
 	err error
-	// unsettled is true when a request may have been recorded that was not sent.
-	unsettled bool
+	// unsettled is what is to be stored of a request that may have been recorded, and whose end was not; nil if there is none.
+	unsettled *store.Outcome
 
 	failed *failed
 	// reading is the answer; none if failed.

@@ -72,7 +72,7 @@ func (r *request) record(wait time.Duration) (outcome, store.Verdict) {
 		},
 	}
 	if err := r.service.store.Submit(context.WithoutCancel(r.flight.ctx), b); err != nil {
-		return outcome{err: err, unsettled: true}, 0
+		return outcome{err: err, unsettled: &store.Outcome{State: store.TryNotSent}}, 0
 	}
 	r.tryNo = b.TryNo
 	o := outcome{cost: r.last.cost, spend: r.last.spend, calls: r.calls}

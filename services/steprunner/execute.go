@@ -6,13 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
-	"runtime/debug"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	"pawl.internal/services/internal/clock"
+	"pawl.internal/services/internal/fault"
 	"pawl.internal/services/internal/pipeline"
 	"pawl.internal/services/steprunner/step"
 )
@@ -89,8 +88,8 @@ func (x *executor) guarded(ctx context.Context, a *step.Attempt) (outcome *syste
 	defer func() {
 		if p := recover(); p != nil {
 			x.metrics.panics.Inc()
-			x.log.ErrorContext(ctx, "step panicked", "run_id", runID(a.Ref), "step", a.Ref.GetStep(), "panic", describePanic(p),
-				"stack", string(debug.Stack()))
+			x.log.ErrorContext(ctx, "step panicked", "run_id", runID(a.Ref), "step", a.Ref.GetStep(),
+				"error", fault.FromPanic(p))
 			outcome = failed(step.Internal())
 		}
 	}()
@@ -107,14 +106,6 @@ func (x *executor) guarded(ctx context.Context, a *step.Attempt) (outcome *syste
 		return x.explain(ctx, a, err)
 	}
 	return judge(a, output)
-}
-
-// describePanic tells what a log may know of a panic: any value but the runtime's own may hold data of the run.
-func describePanic(p any) string {
-	if err, ok := p.(runtime.Error); ok {
-		return err.Error()
-	}
-	return fmt.Sprintf("%T", p)
 }
 
 // explain makes an outcome of the reason why there is no output.

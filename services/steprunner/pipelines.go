@@ -4,7 +4,6 @@ import (
 	"container/list"
 	"context"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	"pawl.internal/services/internal/clock"
+	"pawl.internal/services/internal/fault"
 	"pawl.internal/services/internal/pipeline"
 	"pawl.internal/services/steprunner/repeat"
 )
@@ -93,7 +93,7 @@ func (p *pipelines) join(ctx context.Context, tenant string, digest []byte) (*pi
 func (p *pipelines) fetch(ctx context.Context, tenant string, digest []byte) (compiled *pipeline.Compiled, err error) {
 	defer func() {
 		if panicked := recover(); panicked != nil { // a pipeline must not end the process
-			err = fmt.Errorf("compile pipeline: panic: %v\n%s", panicked, debug.Stack())
+			err = fmt.Errorf("compile pipeline: %w", fault.FromPanic(panicked))
 		}
 	}()
 	answer, err := p.orchestrator.GetPipeline(ctx, &systemv1.GetPipelineRequest{

@@ -9,6 +9,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -64,6 +66,16 @@ func Unavailable(cause error, format string, args ...any) *Error {
 // Internal returns a fault of our own; callers learn nothing of its cause.
 func Internal(cause error) *Error {
 	return New(faultv1.ErrorReason_ERROR_REASON_INTERNAL, "internal error").WithCause(cause)
+}
+
+// FromPanic returns the fault of what recover has returned; its cause has the stack. A log may know of the value only if it
+// is the runtime's own: any other may hold a caller's data.
+func FromPanic(value any) *Error {
+	said := fmt.Sprintf("a %T", value)
+	if err, ok := value.(runtime.Error); ok {
+		said = err.Error()
+	}
+	return Internal(fmt.Errorf("panic: %s\n%s", said, debug.Stack()))
 }
 
 // WithCause sets the error behind e, which only logs show, and returns e.

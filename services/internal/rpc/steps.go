@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -79,7 +78,7 @@ func recovery() step {
 	return func(ctx context.Context, _ *call, next func(context.Context) error) (err error) {
 		defer func() {
 			if p := recover(); p != nil {
-				err = fault.Internal(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+				err = fault.FromPanic(p)
 			}
 		}()
 		if err := next(ctx); err != nil {
