@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	systemv1 "pawl.internal/gen/pawl/system/v1"
+	"pawl.internal/services/internal/apijson"
 	"pawl.internal/services/steprunner/step"
 )
 
@@ -22,7 +23,7 @@ var errLeaving = errors.New("the runner is shutting down")
 // stopError ends an attempt that the orchestrator wants stopped. Its outcome would be refused, so there is none.
 type stopError struct{ reason systemv1.StopReason }
 
-func (e *stopError) Error() string { return "stopped by the orchestrator: " + stopName(e.reason) }
+func (e *stopError) Error() string { return "stopped by the orchestrator: " + apijson.WordOf(e.reason) }
 
 // hold is a claim that this runner has: from the answer GRANTED until the outcome is stored or the step is dropped.
 type hold struct {

@@ -1,13 +1,13 @@
 package steprunner
 
 import (
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	pawlv1 "pawl.internal/gen/pawl/v1"
+	"pawl.internal/services/internal/apijson"
 )
 
 // metrics are the figures of one runner. All labels are from closed sets.
@@ -25,30 +25,31 @@ type metrics struct {
 }
 
 func newMetrics(registry prometheus.Registerer) *metrics {
+	const prefix = "pawl_step_runner_"
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "pawl_steprunner_" + name, Help: help}, labels)
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: help}, labels)
 	}
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "pawl_steprunner_" + name, Help: help}, labels)
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: prefix + name, Help: help}, labels)
 	}
 	m := &metrics{
 		steps: counter("steps_total", "Attempts that ended, by kind of step and how they ended.", "class", "kind", "result"),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "pawl_steprunner_step_duration_seconds", Help: "Time from the claim to the outcome, waiting for permits included.",
+			Name: prefix + "step_duration_seconds", Help: "Time from the claim to the outcome, waiting for permits included.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 4, 11),
 		}, []string{"class", "kind"}),
 		running:    gauge("running_steps", "Steps that are claimed and whose outcomes are not stored.", "class"),
-		slots:      gauge("slots_steps", "Steps that may run at once.", "class"),
+		slots:      gauge("slots", "Steps that may run at once.", "class"),
 		claims:     counter("claims_total", "Claims answered, by answer.", "answer"),
 		outcomes:   counter("outcomes_total", "Outcomes answered, by answer.", "answer"),
 		stops:      counter("stops_total", "Attempts stopped by the orchestrator, by reason.", "reason"),
 		heartbeats: counter("heartbeats_total", "Heartbeats sent, by result.", "result"),
 		batches: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "pawl_steprunner_batch_steps", Help: "Steps in one request to the orchestrator.",
+			Name: prefix + "batch_steps", Help: "Steps in one request to the orchestrator.",
 			Buckets: prometheus.ExponentialBuckets(1, 2, 7),
 		}, []string{"request"}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "pawl_steprunner_panics_total", Help: "Attempts that failed by a fault in the program.",
+			Name: prefix + "panics_total", Help: "Attempts that failed by a fault in the program.",
 		}),
 	}
 	registry.MustRegister(m.steps, m.duration, m.running, m.slots, m.claims, m.outcomes, m.stops, m.heartbeats,
@@ -66,15 +67,15 @@ func (m *metrics) batch(request string, steps int) {
 }
 
 func (m *metrics) claimed(answer systemv1.ClaimStatus) {
-	m.claims.WithLabelValues(enumName(answer.String(), "CLAIM_STATUS_")).Inc()
+	m.claims.WithLabelValues(apijson.WordOf(answer)).Inc()
 }
 
 func (m *metrics) completed(answer systemv1.CompleteStatus) {
-	m.outcomes.WithLabelValues(enumName(answer.String(), "COMPLETE_STATUS_")).Inc()
+	m.outcomes.WithLabelValues(apijson.WordOf(answer)).Inc()
 }
 
 func (m *metrics) stopped(reason systemv1.StopReason) {
-	m.stops.WithLabelValues(stopName(reason)).Inc()
+	m.stops.WithLabelValues(apijson.WordOf(reason)).Inc()
 }
 
 func (m *metrics) heartbeat(err error) {
@@ -85,9 +86,4 @@ func (m *metrics) heartbeat(err error) {
 	m.heartbeats.WithLabelValues(result).Inc()
 }
 
-func className(class pawlv1.RunClass) string { return enumName(class.String(), "RUN_CLASS_") }
-
-func stopName(reason systemv1.StopReason) string { return enumName(reason.String(), "STOP_REASON_") }
-
-// enumName is a value's name as people and metrics see it: "granted" for CLAIM_STATUS_GRANTED.
-func enumName(name, prefix string) string { return strings.ToLower(strings.TrimPrefix(name, prefix)) }
+func className(class pawlv1.RunClass) string { return apijson.WordOf(class) }

@@ -59,7 +59,7 @@ func resultName(outcome *systemv1.Outcome) string {
 	case *systemv1.Outcome_Expanded_:
 		return "expanded"
 	case *systemv1.Outcome_ReviewRequested_:
-		return "review"
+		return "review_requested"
 	case *systemv1.Outcome_Parked_:
 		return "parked"
 	default:

@@ -42,6 +42,14 @@ func Word(value protoreflect.EnumValueDescriptor) string {
 	return strings.ToLower(strings.TrimPrefix(string(value.Name()), prefix(enum)))
 }
 
+// WordOf is Word of a value itself; "unknown" for a number that this build has no name for.
+func WordOf(value protoreflect.Enum) string {
+	if named := value.Descriptor().Values().ByNumber(value.Number()); named != nil {
+		return Word(named)
+	}
+	return "unknown"
+}
+
 // words lists what may be written for an enumeration; its zero may not.
 func words(enum protoreflect.EnumDescriptor) []string {
 	var list []string

@@ -6,23 +6,13 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"google.golang.org/protobuf/reflect/protoreflect"
-
 	pawlv1 "pawl.internal/gen/pawl/v1"
 	"pawl.internal/services/internal/apijson"
 )
 
-// word is an enumeration's value as people read it.
-func word(value protoreflect.Enum) string {
-	if d := value.Descriptor().Values().ByNumber(value.Number()); d != nil {
-		return apijson.Word(d)
-	}
-	return "unknown"
-}
-
 // Line says in one line how a run fares.
 func Line(run *pawlv1.Run) string {
-	text := fmt.Sprintf("%-12s %d/%d steps", word(run.GetStatus()), run.GetStepsDone(), run.GetStepsTotal())
+	text := fmt.Sprintf("%-12s %d/%d steps", apijson.WordOf(run.GetStatus()), run.GetStepsDone(), run.GetStepsTotal())
 	if step := run.GetCurrentStep(); step != "" {
 		text += "  " + step
 	}

@@ -228,7 +228,7 @@ func conclude(w io.Writer, run *pawlv1.Run, asJSON bool) error {
 		err = describe(w, run)
 	}
 	if err == nil && run.GetStatus() != pawlv1.RunStatus_RUN_STATUS_DONE {
-		return failure{fmt.Errorf("run %s is %s: %s", run.GetRunId(), word(run.GetStatus()), run.GetReason()), ExitRunNotDone}
+		return failure{fmt.Errorf("run %s is %s: %s", run.GetRunId(), apijson.WordOf(run.GetStatus()), run.GetReason()), ExitRunNotDone}
 	}
 	return err
 }
@@ -238,7 +238,7 @@ func tabulate(w io.Writer, runs []*pawlv1.Run) error {
 	fmt.Fprintln(table, "RUN\tPIPELINE\tSTATUS\tSTEP\tSTEPS\tCOST USD\tREASON\tCREATED")
 	for _, run := range runs {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d/%d\t%s\t%s\t%s\n",
-			run.GetRunId(), run.GetPipeline(), word(run.GetStatus()), run.GetCurrentStep(), run.GetStepsDone(),
+			run.GetRunId(), run.GetPipeline(), apijson.WordOf(run.GetStatus()), run.GetCurrentStep(), run.GetStepsDone(),
 			run.GetStepsTotal(), run.GetCostSoFarUsd(), run.GetReason(), run.GetCreatedAt().AsTime().Format(time.RFC3339))
 	}
 	return table.Flush()
