@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/stretchr/testify/require"
 )
@@ -115,14 +116,22 @@ type Call struct {
 	State   string      `json:"state"`
 	CostUSD json.Number `json:"cost_usd"`
 	Replays int         `json:"replays"`
-	Tries   []struct {
-		Provider     string `json:"provider"`
-		Model        string `json:"model"`
-		HTTPStatus   int    `json:"http_status"`
-		Reason       string `json:"reason"`
-		InputTokens  int    `json:"input_tokens"`
-		OutputTokens int    `json:"output_tokens"`
-	} `json:"tries"`
+	Tries   []ModelTry  `json:"tries"`
+}
+
+// ModelTry is a request to a provider.
+type ModelTry struct {
+	Provider     string `json:"provider"`
+	Model        string `json:"model"`
+	HTTPStatus   int    `json:"http_status"`
+	Reason       string `json:"reason"`
+	InputTokens  int    `json:"input_tokens"`
+	OutputTokens int    `json:"output_tokens"`
+}
+
+// Sent returns the requests of the call that may have reached the provider.
+func (c Call) Sent() []ModelTry {
+	return slices.DeleteFunc(slices.Clone(c.Tries), func(t ModelTry) bool { return t.Reason == "not_sent" })
 }
 
 // Calls returns the call log of a run.

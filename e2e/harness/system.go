@@ -36,6 +36,7 @@ type Config struct {
 type System struct {
 	t       testing.TB
 	env     []string
+	args    []string
 	base    int // of its ports
 	process *testkit.Process
 	record  *dev.Record
@@ -57,15 +58,34 @@ func Start(t testing.TB, cfg Config) *System {
 	s.env = append([]string{
 		"PAWL_DATABASE_URL=" + database.URL, "PAWL_REDIS_URL=" + s.Redis.URL, "PAWL_REDIS_PREFIX=" + s.Redis.Prefix,
 	}, cfg.Env...)
-	args := []string{"dev", "--separate", "--data-dir", s.DataDir, "--port-base", strconv.Itoa(base)}
+	s.args = []string{"dev", "--separate", "--data-dir", s.DataDir, "--port-base", strconv.Itoa(base)}
 	if cfg.Provider != nil {
 		s.env = append(s.env, "PAWL_E2E_KEY=secret-of-the-test")
-		args = append(args, "--models-file", cfg.Provider.modelsFile())
+		s.args = append(s.args, "--models-file", cfg.Provider.modelsFile())
 	}
-	s.process = Launch(t, s.env, args...)
-	t.Cleanup(func() { requireNoErrors(t, s.process.Output()) })
-	s.record = AwaitRecord(t, s.process, s.DataDir)
+	s.Launch()
 	return s
+}
+
+// Launch starts a system that has ended, on the same stores; Start does it the first time.
+func (s *System) Launch() {
+	s.t.Helper()
+	process := Launch(s.t, s.env, s.args...)
+	s.t.Cleanup(func() { requireNoErrors(s.t, process.Output()) })
+	s.process, s.record = process, AwaitRecord(s.t, process, s.DataDir)
+}
+
+// Terminate tells the system to end in order.
+func (s *System) Terminate() { s.process.Signal(syscall.SIGTERM) }
+
+// AwaitEnded waits until all of a terminated system has ended, and fails the test if anything is left behind or went wrong.
+// The services are those of a record from before.
+func (s *System) AwaitEnded(before dev.Record) {
+	s.t.Helper()
+	require.NoError(s.t, s.process.Wait(Patience))
+	for name, service := range before.Services {
+		require.False(s.t, Running(service.PID), "%s (process %d) was left behind", name, service.PID)
+	}
 }
 
 // Attach is a system that was started otherwise; only its API is reached.

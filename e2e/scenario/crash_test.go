@@ -228,11 +228,11 @@ func awaitReceived(t *testing.T, p *harness.Provider, n int) {
 	})
 }
 
-// doubts returns the calls of the runs for which more than one request was noted.
+// doubts returns the calls of the runs that may have been sent more than once.
 func doubts(s *harness.System, runs []string) (found []harness.Call) {
 	for _, id := range runs {
 		for _, call := range s.Calls(id) {
-			if len(call.Tries) > 1 {
+			if len(call.Sent()) > 1 {
 				found = append(found, call)
 			}
 		}
@@ -248,10 +248,11 @@ func requireOnceUnlessDoubtful(t *testing.T, s *harness.System, p *harness.Provi
 		for _, call := range s.Calls(id) {
 			questions++
 			require.Equal(t, "answered", call.State, "%+v", call)
-			require.LessOrEqual(t, len(call.Tries), 2, "%+v", call)
-			if len(call.Tries) == 2 {
+			sent := call.Sent()
+			require.LessOrEqual(t, len(sent), 2, "%+v", call)
+			if len(sent) == 2 {
 				doubtful++
-				require.Equal(t, "call_ambiguous", call.Tries[0].Reason, "sent again without a doubt: %+v", call)
+				require.Equal(t, "call_ambiguous", sent[0].Reason, "sent again without a doubt: %+v", call)
 			}
 		}
 	}

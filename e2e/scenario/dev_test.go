@@ -137,8 +137,8 @@ func submitTo(t *testing.T, folder, model string) (runID string) {
 	return strings.TrimSpace(pawl(t, folder, input, 0, "runs", "submit", "llm_completion", "-").Out)
 }
 
-// TestDevGivesUpOnSecondInterrupt: a provider that hangs holds up the end only until one insists, and then nothing is left
-// behind either.
+// TestDevGivesUpOnSecondInterrupt: a provider that hangs holds up the end only until one insists. Then nothing is left behind
+// either, and what was stored is there at the next start.
 func TestDevGivesUpOnSecondInterrupt(t *testing.T) {
 	folder := dataFolder(t)
 	system := develop(t, folder)
@@ -159,6 +159,11 @@ func TestDevGivesUpOnSecondInterrupt(t *testing.T) {
 		}
 		return nil
 	})
+
+	again := develop(t, folder)
+	require.Contains(t, pawl(t, folder, "", 0, "runs", "cancel", run, "--reason", "it hangs").Out, "cancelled")
+	require.Equal(t, "cancelled", harness.Attach(t, again.record).AwaitEnd(run).Status)
+	again.interrupt(t)
 }
 
 // ended is a run that has ended, and the text that showed it.

@@ -73,6 +73,13 @@ func (w *watcher) next() (e event, more bool) {
 	}
 }
 
+// requireCut fails unless the stream breaks off instead of ending.
+func (w *watcher) requireCut() {
+	w.t.Helper()
+	_, err := io.ReadAll(w.lines)
+	require.Error(w.t, err)
+}
+
 // rest returns all events until the end of the stream.
 func (w *watcher) rest() (events []event) {
 	w.t.Helper()
