@@ -23,7 +23,7 @@ func take(folder string) (lock *os.File, held int, err error) {
 	if err == nil {
 		return lock, 0, nil
 	}
-	defer lock.Close()
+	defer lock.Close() //nolint:errcheck // nothing was written
 	if errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EACCES) {
 		held, err = holder(folder)
 		return nil, held, err
@@ -41,7 +41,7 @@ func holder(folder string) (pid int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	defer file.Close()
+	defer file.Close() //nolint:errcheck // nothing was written
 	lock := syscall.Flock_t{Type: syscall.F_WRLCK}
 	if err := syscall.FcntlFlock(file.Fd(), syscall.F_GETLK, &lock); err != nil {
 		return 0, fmt.Errorf("lock %s: %w", file.Name(), err)
