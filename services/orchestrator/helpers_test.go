@@ -4,16 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
-
 	"github.com/stretchr/testify/require"
 
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	pawlv1 "pawl.internal/gen/pawl/v1"
 	"pawl.internal/services/internal/clock"
-	"pawl.internal/services/internal/stream"
 	"pawl.internal/services/testkit"
 )
 
@@ -54,23 +54,45 @@ func (r *replica) backdateQueued(run uuid.UUID, by time.Duration) {
 	r.exec(`UPDATE core.step_live SET queued_at = queued_at - $2::interval WHERE run_id = $1 AND status = 'queued'`, run, by)
 }
 
-// keepAlive sends heartbeats that list the claims until the test ends, or stop is called.
-func (n *runner) keepAlive(holds ...*systemv1.Hold) (stop func()) {
+// pulse sends a runner's heartbeats, which list what it holds.
+type pulse struct {
+	stop func()
+
+	mu    sync.Mutex
+	holds []*systemv1.Hold // guarded by mu
+}
+
+// keepAlive sends heartbeats until the test ends, or the pulse is stopped.
+func (n *runner) keepAlive(holds ...*systemv1.Hold) *pulse {
+	p := &pulse{holds: holds}
 	ctx, cancel := context.WithCancel(n.t.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		for clock.System().Sleep(ctx, 100*time.Millisecond) == nil {
 			// One that is lost is made good by the next.
-			_, _ = n.client.Heartbeat(ctx, &systemv1.HeartbeatRequest{RunnerId: n.id[:], Holds: holds, Lanes: n.lanes()})
+			_, _ = n.client.Heartbeat(ctx, &systemv1.HeartbeatRequest{RunnerId: n.id[:], Holds: p.list(), Lanes: n.lanes()})
 		}
 	}()
-	stop = func() {
+	p.stop = func() {
 		cancel()
 		<-ended
 	}
-	n.t.Cleanup(stop)
-	return stop
+	n.t.Cleanup(p.stop)
+	return p
+}
+
+// hold adds to what the heartbeats list.
+func (p *pulse) hold(h *systemv1.Hold) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.holds = append(p.holds, h)
+}
+
+func (p *pulse) list() []*systemv1.Hold {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.holds)
 }
 
 func (n *runner) lanes() []*systemv1.LaneSlots {
@@ -127,8 +149,4 @@ func (r *replica) published(runs ...uuid.UUID) {
 		}
 		return nil
 	})
-}
-
-func newStream(r *replica) *stream.Stream {
-	return stream.New(r.redis.Client, r.interactive(), "runners")
 }

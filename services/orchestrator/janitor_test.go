@@ -93,22 +93,26 @@ func TestEntriesOfADeadRunnerAreSettled(t *testing.T) {
 	r := setup(t, lease(time.Second))
 	r.register(chain)
 	dead, living := r.newRunner(), r.newRunner()
+	alive, dying := living.keepAlive(), dead.keepAlive()
 	kept := r.create("chain", `{"text": 1}`)
 	entry, ref := living.read()
 	held, status := living.claim(ref)
 	require.Equal(t, systemv1.ClaimStatus_CLAIM_STATUS_GRANTED, status)
-	living.keepAlive(held.Hold)
+	alive.hold(held.Hold)
 
 	claimed, unclaimed := r.create("chain", `{"text": 1}`), r.create("chain", `{"text": 1}`)
 	for range 2 {
 		if _, ref := dead.read(); runOf(ref) == claimed {
-			_, status := dead.claim(ref)
+			w, status := dead.claim(ref)
 			require.Equal(t, systemv1.ClaimStatus_CLAIM_STATUS_GRANTED, status)
+			dying.hold(w.Hold)
 		}
 	}
+	dying.stop()
 	// The dead one is found after a lease. What it held is taken up by the living one.
 	for range 2 {
 		again := living.take()
+		alive.hold(again.Hold)
 		require.Contains(t, []uuid.UUID{claimed, unclaimed}, runOf(again.Hold.GetStep()))
 		living.stored(again.succeeded(`1`))
 	}

@@ -134,4 +134,3 @@ func TestGatewayHearsNothingOfRunsWithoutModels(t *testing.T) {
 	require.Len(t, r.gateway.gates, 1)
 	require.Equal(t, asks[:], r.gateway.gates[0].GetRunId())
 }
-

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -37,8 +38,14 @@ const (
 	patience = 20 * time.Second
 )
 
+// testsAtOnce is how many parallel tests run beside each other: most of the time they wait.
+const testsAtOnce = "8"
+
 // A pool of go-redis whose server is away looks once a second whether it has been closed.
 func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", testsAtOnce); err != nil {
+		panic(err)
+	}
 	testkit.Main(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 

@@ -90,21 +90,21 @@ func TestDeadRunnerLosesAllItsStepsAtOnce(t *testing.T) {
 	r := setup(t, lease(time.Second))
 	r.register(chain)
 	dead, living := r.newRunner(), r.newRunner()
+	alive, dying := living.keepAlive(), dead.keepAlive()
 	kept := r.create("chain", `{"text": 1}`)
-	held := living.take()
-	living.keepAlive(held.Hold)
+	alive.hold(living.take().Hold)
 	var lost []uuid.UUID
-	var holds []*systemv1.Hold
 	for range 3 {
 		lost = append(lost, r.create("chain", `{"text": 1}`))
-		holds = append(holds, dead.take().Hold)
+		dying.hold(dead.take().Hold)
 	}
-	dead.beat(holds...)
+	dying.stop()
 	var leaseUntil time.Time
 	r.scan(`SELECT lease_until FROM core.runner WHERE instance = $1`, []any{dead.id}, &leaseUntil)
 
 	for range lost {
 		w := living.take()
+		alive.hold(w.Hold)
 		require.Contains(t, lost, runOf(w.Hold.GetStep()))
 		require.EqualValues(t, 2, w.GetAttempt())
 	}
@@ -133,10 +133,10 @@ func TestNobodyIsExpiredByAnOutageOfTheOrchestrator(t *testing.T) {
 	n.client = after.client
 	require.NoError(t, clock.System().Sleep(t.Context(), length/2)) // time must pass in which nothing happens
 	require.Equal(t, 1, after.count(`core.step_live WHERE run_id = $1 AND status = 'running' AND losses = 0`, run))
-	stop := n.keepAlive(w.Hold)
+	alive := n.keepAlive(w.Hold)
 	after.eventually(1, `core.replica WHERE seen_at - started_at > $1::interval`, length+2*time.Second)
 	require.Equal(t, 1, after.count(`core.step_live WHERE run_id = $1 AND status = 'running' AND losses = 0`, run))
-	stop()
+	alive.stop()
 	after.eventually(1, `core.run_event WHERE run_id = $1 AND kind = 'lease_expired'`, run)
 }
 
@@ -146,13 +146,13 @@ func TestUnlistedStepIsTakenFromALivingRunner(t *testing.T) {
 	r := setup(t, lease(time.Second))
 	r.register(chain)
 	n := r.newRunner()
+	alive := n.keepAlive()
 	listed, unlisted := r.create("chain", `{"text": 1}`), r.create("chain", `{"text": 1}`)
-	holds := map[uuid.UUID]*systemv1.Hold{}
 	for range 2 {
-		hold := n.take().Hold
-		holds[runOf(hold.GetStep())] = hold
+		if hold := n.take().Hold; runOf(hold.GetStep()) == listed {
+			alive.hold(hold)
+		}
 	}
-	n.keepAlive(holds[listed])
 	again := n.take()
 	require.Equal(t, unlisted, runOf(again.Hold.GetStep()))
 	require.EqualValues(t, 2, again.GetAttempt())
