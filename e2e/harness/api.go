@@ -92,12 +92,11 @@ func (s *System) AwaitEnd(id string) RunState {
 
 // Step is a step or a shard of a run.
 type Step struct {
-	Name    string      `json:"name"`
-	Shard   *int        `json:"shard"`
-	Status  string      `json:"status"`
-	Attempt int         `json:"attempt"`
-	CostUSD json.Number `json:"cost_usd"`
-	Reason  string      `json:"reason"`
+	Name    string `json:"name"`
+	Shard   *int   `json:"shard"`
+	Status  string `json:"status"`
+	Attempt int    `json:"attempt"`
+	Reason  string `json:"reason"`
 }
 
 // Steps returns the steps and shards of a run.
@@ -110,13 +109,12 @@ func (s *System) Steps(id string) []Step {
 
 // Call is a question to a model, with the requests that were sent for it.
 type Call struct {
-	CallKey string      `json:"call_key"`
-	Step    string      `json:"step"`
-	Shard   *int        `json:"shard"`
-	State   string      `json:"state"`
-	CostUSD json.Number `json:"cost_usd"`
-	Replays int         `json:"replays"`
-	Tries   []ModelTry  `json:"tries"`
+	CallKey string     `json:"call_key"`
+	Step    string     `json:"step"`
+	Shard   *int       `json:"shard"`
+	State   string     `json:"state"`
+	Replays int        `json:"replays"`
+	Tries   []ModelTry `json:"tries"`
 }
 
 // ModelTry is a request to a provider.

@@ -63,12 +63,12 @@ func Start(t testing.TB, cfg Config) *System {
 		s.env = append(s.env, "PAWL_E2E_KEY=secret-of-the-test")
 		s.args = append(s.args, "--models-file", cfg.Provider.modelsFile())
 	}
-	s.Launch()
+	s.Up()
 	return s
 }
 
-// Launch starts a system that has ended, on the same stores; Start does it the first time.
-func (s *System) Launch() {
+// Up starts a system that has ended, on the same stores; Start does it the first time.
+func (s *System) Up() {
 	s.t.Helper()
 	process := Launch(s.t, s.env, s.args...)
 	s.t.Cleanup(func() { requireNoErrors(s.t, process.Output()) })

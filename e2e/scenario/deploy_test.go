@@ -27,7 +27,7 @@ func TestDeployStartsNothingOver(t *testing.T) {
 	release() // the gateway awaits the answers that it has asked for
 	s.AwaitEnded(before)
 
-	s.Launch()
+	s.Up()
 	for i, id := range runs {
 		requireExtracted(t, s, all[i], id)
 		for _, step := range s.Steps(id) {
