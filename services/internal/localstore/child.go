@@ -103,6 +103,16 @@ func (c *child) stop(wait time.Duration, signals ...os.Signal) {
 	<-c.Exited()
 }
 
+// ended waits for the child's end and says how it ended, or until ctx ends.
+func (c *child) ended(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-c.Exited():
+		return fmt.Errorf("%s ended: %w", c.path, c.Wait())
+	}
+}
+
 // signalAll sends the signal to the child and to its own children. Where those cannot be seen, only the child gets it.
 func (c *child) signalAll(signal syscall.Signal) {
 	pid := c.PID()

@@ -156,7 +156,7 @@ func mayPass(folder string, who *identity) bool {
 
 // isPostgres reports whether the process runs PostgreSQL. Where that cannot be seen, a process that exists is taken for one.
 func isPostgres(pid int) bool {
-	if syscall.Kill(pid, 0) != nil {
+	if !exists(pid) {
 		return false
 	}
 	comm, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "comm"))
@@ -165,3 +165,5 @@ func isPostgres(pid int) bool {
 	}
 	return slices.Contains([]string{"postgres", "postmaster"}, strings.TrimSpace(string(comm)))
 }
+
+func exists(pid int) bool { return syscall.Kill(pid, 0) == nil }

@@ -165,7 +165,8 @@ func (p *Postgres) ping(ctx context.Context) error {
 }
 
 // clearStalePID removes the lock file that a killed server left behind when its process id belongs to another program by
-// now, which PostgreSQL itself takes for a running server. A server that does run on the cluster is an error.
+// now, which PostgreSQL itself takes for a running server. A server that does run on the cluster is an error. The lock of a
+// process that is gone stays: by it PostgreSQL finds out whether sessions of the killed server still write.
 func (p *Postgres) clearStalePID() error {
 	file := filepath.Join(p.data(), "postmaster.pid")
 	content, err := os.ReadFile(file)
@@ -180,6 +181,9 @@ func (p *Postgres) clearStalePID() error {
 	if err == nil && isPostgres(pid) {
 		return fmt.Errorf("a database server (process %d) already runs on %s: stop it, or choose another data folder",
 			pid, p.cfg.Dir)
+	}
+	if err == nil && !exists(pid) {
+		return nil
 	}
 	return os.Remove(file)
 }
@@ -203,6 +207,9 @@ func (p *Postgres) Kill() {
 	p.Resume()
 	p.child.stop(postgresStop, syscall.SIGQUIT, syscall.SIGKILL)
 }
+
+// Ended waits until the server has ended, and says how, or until ctx ends.
+func (p *Postgres) Ended(ctx context.Context) error { return p.child.ended(ctx) }
 
 // Pause makes the server hang, sessions and all, with its connections open, until Resume.
 func (p *Postgres) Pause() { p.child.signalAll(syscall.SIGSTOP) }

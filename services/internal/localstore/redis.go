@@ -114,6 +114,15 @@ func (r *Redis) Stop() { r.end(syscall.SIGTERM, syscall.SIGKILL) }
 // Kill ends the server as a crash does: up to a second of writes is lost.
 func (r *Redis) Kill() { r.end(syscall.SIGKILL) }
 
+// Ended waits until the server has ended, and says how, or until ctx ends. The stand-in ends with this process only.
+func (r *Redis) Ended(ctx context.Context) error {
+	if r.inner != nil {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return r.child.ended(ctx)
+}
+
 // Pause makes the server hang, with its connections open, until Resume. The stand-in does not hang.
 func (r *Redis) Pause() { r.signal(syscall.SIGSTOP) }
 

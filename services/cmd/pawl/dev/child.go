@@ -35,20 +35,23 @@ type child struct {
 }
 
 // run keeps the child alive until ctx ends, then stops it and returns.
-func (c *child) run(ctx context.Context) error {
+func (c *child) run(ctx context.Context) { keep(ctx, c.clock, c.output, c.service, c.once) }
+
+// keep runs once, which returns how its program ended, again and again until ctx ends.
+func keep(ctx context.Context, clk clock.Clock, output io.Writer, name string, once func(ctx context.Context, restarts int) error) {
 	wait := restartFirst
 	for restarts := 0; ; restarts++ {
-		began := c.clock.Now()
-		err := c.once(ctx, restarts)
+		began := clk.Now()
+		err := once(ctx, restarts)
 		if ctx.Err() != nil { // it was told to end, however it did
-			return nil //nolint:nilerr // see above
+			return
 		}
-		if c.clock.Now().Sub(began) > restartMost {
+		if clk.Now().Sub(began) > restartMost {
 			wait = restartFirst
 		}
-		fmt.Fprintf(c.output, "%s ended (%v); starting it anew in %s\n", c.service, err, wait)
-		if c.clock.Sleep(ctx, wait) != nil {
-			return nil //nolint:nilerr // told to end
+		fmt.Fprintf(output, "%s ended (%v); starting it anew in %s\n", name, err, wait)
+		if clk.Sleep(ctx, wait) != nil {
+			return // told to end
 		}
 		wait = min(2*wait, restartMost)
 	}

@@ -15,8 +15,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"pawl.internal/services/cmd/pawl/serve"
-	"pawl.internal/services/internal/config"
-	"pawl.internal/services/internal/localstore"
 	"pawl.internal/services/internal/pg"
 	"pawl.internal/services/internal/telemetry"
 )
@@ -139,30 +137,6 @@ func (s *system) prepare(ctx context.Context) error {
 			DataDir: s.cfg.DataDir, PID: os.Getpid(), Services: map[string]ServiceRecord{},
 		}
 	})
-}
-
-func (s *system) startStores(ctx context.Context) error {
-	if s.cfg.Serve.Database.URL.IsZero() {
-		server, err := localstore.StartPostgres(ctx, localstore.PostgresConfig{
-			Dir: filepath.Join(s.cfg.DataDir, "postgres"), Port: s.ports.Postgres,
-		})
-		if err != nil {
-			return fmt.Errorf("postgresql: %w", err)
-		}
-		s.closers = append(s.closers, server.Stop)
-		s.cfg.Serve.Database.URL = config.NewSecret(server.URL())
-	}
-	if s.cfg.Serve.Redis.URL.IsZero() {
-		server, err := localstore.StartRedis(ctx, localstore.RedisConfig{
-			Dir: filepath.Join(s.cfg.DataDir, "redis"), Port: s.ports.Redis,
-		}, s.log)
-		if err != nil {
-			return fmt.Errorf("redis: %w", err)
-		}
-		s.closers = append(s.closers, server.Stop)
-		s.cfg.Serve.Redis.URL = config.NewSecret(server.URL())
-	}
-	return nil
 }
 
 // close stops the stores, the last started first, and lets go of the folder.

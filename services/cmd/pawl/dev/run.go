@@ -61,7 +61,8 @@ func (s *system) serveSeparately(ctx context.Context) error {
 		stops = append(stops, func() { cancel(); <-done })
 		group.Go(func() error {
 			defer close(done)
-			return s.child(p).run(own)
+			s.child(p).run(own)
+			return nil
 		})
 	}
 	<-broken.Done()
