@@ -18,16 +18,12 @@ import (
 	"pawl.internal/services/internal/fault"
 	"pawl.internal/services/internal/pg"
 	"pawl.internal/services/internal/pipeline"
-	"pawl.internal/services/internal/redisconn"
 )
 
 // Name is what other services dial.
 const Name = "intake"
 
 const (
-	// closeTime bounds the closing of connections.
-	closeTime = 5 * time.Second
-
 	// headerTime, readTime and idleTime bound what a REST client may make a connection wait for.
 	headerTime = 5 * time.Second
 	readTime   = 30 * time.Second
@@ -54,11 +50,10 @@ func Build(ctx context.Context, p *boot.Process, cfg Config) (*Service, error) {
 }
 
 func (s *Service) openStore(ctx context.Context, p *boot.Process) error {
-	pool, err := pg.Open(ctx, s.config.Database, "pawl-intake")
+	pool, err := p.Postgres(ctx, s.config.Database, "")
 	if err != nil {
 		return err
 	}
-	p.OnStop("intake database", closeTime, func(context.Context) error { pool.Close(); return nil })
 	if err := pg.CheckVersion(ctx, pool, Schema()); err != nil {
 		return err
 	}
@@ -77,12 +72,10 @@ func (s *Service) openPages(ctx context.Context) error {
 }
 
 func (s *Service) openRedis(ctx context.Context, p *boot.Process) error {
-	client, err := redisconn.Open(ctx, s.config.Redis)
+	client, err := p.Redis(ctx, s.config.Redis)
 	if err != nil {
 		return err
 	}
-	p.OnStop("intake redis", closeTime, func(context.Context) error { return client.Close() })
-	p.Check("redis", func(ctx context.Context) error { return redisconn.Fault(client.Ping(ctx).Err()) })
 	s.wakes = newWakes(client, s.config.Redis.Prefix, p.Clock, p.Log)
 	return nil
 }

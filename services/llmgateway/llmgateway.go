@@ -12,7 +12,6 @@ package llmgateway
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -134,7 +133,7 @@ func (s *Service) makePartitions(ctx context.Context) {
 // Ready returns why the gateway cannot serve: the store is away, or its lease could not be renewed.
 func (s *Service) Ready(ctx context.Context) error {
 	if !s.lease.fresh() {
-		return errors.New("the gateway's lease is not confirmed")
+		return fault.Unavailable(nil, "the gateway's lease is not confirmed")
 	}
 	return s.ping(ctx)
 }

@@ -70,7 +70,7 @@ func TestARecordOfUnknownFateIsSettled(t *testing.T) {
 		failed <- err
 	}()
 	eventually(b, 1, `SELECT count(pg_terminate_backend(pid))::int FROM pg_stat_activity
-		WHERE datname = current_database() AND application_name = 'llm-gateway' AND wait_event_type = 'Lock'`)
+		WHERE datname = current_database() AND application_name = 'pawl-llm-gateway' AND wait_event_type = 'Lock'`)
 	require.Equal(t, codes.Unavailable, fault.CodeOf(<-failed))
 	require.NoError(t, tx.Rollback(t.Context()))
 	testkit.Eventually(t, patience, func() error {

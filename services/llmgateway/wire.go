@@ -6,12 +6,9 @@ import (
 	"os"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	"pawl.internal/services/internal/boot"
 	"pawl.internal/services/internal/pg"
-	"pawl.internal/services/internal/redisconn"
 	"pawl.internal/services/llmgateway/permit"
 	"pawl.internal/services/llmgateway/store"
 )
@@ -19,7 +16,7 @@ import (
 // Name is what other services dial.
 const Name = "llm-gateway"
 
-// closeTime bounds the closing of connections.
+// closeTime bounds what is left to do when calls have ended.
 const closeTime = 5 * time.Second
 
 // Schema is the gateway's part of the database, for `pawl migrate`.
@@ -44,20 +41,20 @@ func Build(ctx context.Context, p *boot.Process, cfg Config) (*Service, error) {
 
 func (s *Service) openStore(ctx context.Context, p *boot.Process, cfg Config) error {
 	cfg.Database.Settings = store.Settings()
-	pool, err := openPool(ctx, p, cfg.Database, Name)
+	pool, err := p.Postgres(ctx, cfg.Database, "")
 	if err != nil {
 		return err
 	}
 	small := cfg.Database
 	small.MaxConns = cfg.ControlConns
-	control, err := openPool(ctx, p, small, Name+"-control")
+	control, err := p.Postgres(ctx, small, "control")
 	if err != nil {
 		return err
 	}
 	if err := pg.CheckVersion(ctx, pool, store.Schema()); err != nil {
 		return err
 	}
-	s.ping = control.Ping
+	s.ping = func(ctx context.Context) error { return pg.Ping(ctx, control) }
 	p.Check("postgres", s.ping)
 	s.store = store.New(pool, control, cfg.CommitLanes)
 	s.makePartitions(ctx)
@@ -95,18 +92,6 @@ func (s *Service) endLease(ctx context.Context) {
 	}
 }
 
-func openPool(ctx context.Context, p *boot.Process, cfg pg.Config, name string) (*pgxpool.Pool, error) {
-	pool, err := pg.Open(ctx, cfg, name)
-	if err != nil {
-		return nil, err
-	}
-	p.OnStop(name+" pool", closeTime, func(context.Context) error {
-		pool.Close()
-		return nil
-	})
-	return pool, nil
-}
-
 func (s *Service) openModels(ctx context.Context, p *boot.Process, cfg Config) error {
 	known, err := cfg.catalog(p.Clock.Now())
 	if err != nil {
@@ -134,12 +119,10 @@ func (s *Service) openModels(ctx context.Context, p *boot.Process, cfg Config) e
 }
 
 func (s *Service) openPermits(ctx context.Context, p *boot.Process, cfg Config) error {
-	client, err := redisconn.Open(ctx, cfg.Redis)
+	client, err := p.Redis(ctx, cfg.Redis)
 	if err != nil {
 		return err
 	}
-	p.OnStop("llm-gateway redis", closeTime, func(context.Context) error { return client.Close() })
-	p.Check("redis", func(ctx context.Context) error { return client.Ping(ctx).Err() })
 	limits := map[string]int{}
 	for name, group := range s.models.catalog.Groups {
 		limits[name] = group.Concurrency

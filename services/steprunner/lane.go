@@ -2,13 +2,13 @@ package steprunner
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync/atomic"
 
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	pawlv1 "pawl.internal/gen/pawl/v1"
 	"pawl.internal/services/internal/clock"
+	"pawl.internal/services/internal/fault"
 	"pawl.internal/services/internal/ids"
 	"pawl.internal/services/internal/stream"
 	"pawl.internal/services/steprunner/repeat"
@@ -79,7 +79,7 @@ func (l *lane) report(reading context.Context, err error) {
 // ready says why the lane receives nothing; nil if it does.
 func (l *lane) ready() error {
 	if l.broken.Load() {
-		return fmt.Errorf("the stream of %s steps cannot be read", className(l.class))
+		return fault.Unavailable(nil, "the stream of %s steps cannot be read", className(l.class))
 	}
 	return nil
 }

@@ -12,12 +12,13 @@ package steprunner
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
+
+	"pawl.internal/services/internal/fault"
 )
 
 // Service is one runner.
@@ -69,10 +70,10 @@ func (s *Service) Run(ctx context.Context) error {
 // Ready says why the runner receives no steps; nil if it does.
 func (s *Service) Ready(context.Context) error {
 	if s.draining.sent() {
-		return errLeaving
+		return fault.Unavailable(errLeaving, "the runner is shutting down")
 	}
 	if !s.lease.valid() {
-		return errors.New("the orchestrator has not confirmed the lease")
+		return fault.Unavailable(nil, "the orchestrator has not confirmed the lease")
 	}
 	for _, l := range s.lanes {
 		if err := l.ready(); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -12,7 +11,6 @@ import (
 	pawlv1 "pawl.internal/gen/pawl/v1"
 	"pawl.internal/services/internal/boot"
 	"pawl.internal/services/internal/pipeline"
-	"pawl.internal/services/internal/redisconn"
 	"pawl.internal/services/internal/stream"
 	"pawl.internal/services/steprunner/step"
 	"pawl.internal/services/steprunner/step/llm"
@@ -37,12 +35,10 @@ func Build(ctx context.Context, p *boot.Process, cfg Config) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := redisconn.Open(ctx, cfg.Redis)
+	client, err := p.Redis(ctx, cfg.Redis)
 	if err != nil {
 		return nil, err
 	}
-	p.OnStop("redis of the step-runner", time.Second, func(context.Context) error { return client.Close() })
-	p.Check("redis", func(ctx context.Context) error { return client.Ping(ctx).Err() })
 	b := builder{
 		Process: p, cfg: cfg, runner: p.IDs.V4(), metrics: newMetrics(p.Metrics), holds: newHolds(),
 		orchestrator: systemv1.NewOrchestratorServiceClient(orchestrator),

@@ -31,8 +31,8 @@ func exchangeOf(ctx context.Context) *exchange {
 func (a *api) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := a.Clock.Now()
-		id := requestID(r)
-		if id == "" {
+		id := r.Header.Get(requestIDHeader)
+		if !rpc.IsRequestID(id) {
 			id = a.IDs.V4().String()
 		}
 		w.Header().Set(requestIDHeader, id)
@@ -43,21 +43,6 @@ func (a *api) observe(next http.Handler) http.Handler {
 		next.ServeHTTP(recorder, r.WithContext(ctx))
 		a.metrics.observe(r.Method, e.route, recorder.status, a.Clock.Now().Sub(began))
 	})
-}
-
-// requestID is the caller's id, if it is fit for logs.
-func requestID(r *http.Request) string {
-	id := r.Header.Get(requestIDHeader)
-	const longest = 128
-	if len(id) > longest {
-		return ""
-	}
-	for _, c := range []byte(id) {
-		if c <= ' ' || c > '~' {
-			return ""
-		}
-	}
-	return id
 }
 
 // recorder remembers the status of an answer.

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
-	"google.golang.org/genproto/googleapis/rpc/code"
 
 	faultv1 "pawl.internal/gen/pawl/fault/v1"
 	"pawl.internal/services/internal/fault"
@@ -73,7 +72,7 @@ func (a *api) writeProblem(ctx context.Context, w http.ResponseWriter, r *http.R
 		Status:    status,
 		Detail:    f.Message,
 		Instance:  r.URL.Path,
-		Code:      code.Code(f.Code).String(),
+		Code:      fault.CodeName(f.Code),
 		Reason:    fault.Name(f.Reason),
 		Metadata:  f.Meta,
 		RequestID: rpc.RequestID(ctx),

@@ -114,9 +114,4 @@ func (s *Store) SigningKey(ctx context.Context, purpose string, candidate [32]by
 }
 
 // Ping reports whether the database answers.
-func (s *Store) Ping(ctx context.Context) error {
-	if err := s.pool.Ping(ctx); err != nil {
-		return fmt.Errorf("ping: %w", pg.Fault(err))
-	}
-	return nil
-}
+func (s *Store) Ping(ctx context.Context) error { return pg.Ping(ctx, s.pool) }

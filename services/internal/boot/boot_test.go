@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -23,8 +24,11 @@ import (
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	"pawl.internal/services/internal/boot"
 	"pawl.internal/services/internal/clock"
+	"pawl.internal/services/internal/config"
 	"pawl.internal/services/internal/fault"
 	"pawl.internal/services/internal/ids"
+	"pawl.internal/services/internal/pg"
+	"pawl.internal/services/internal/redisconn"
 	"pawl.internal/services/internal/telemetry"
 	"pawl.internal/services/testkit"
 )
@@ -362,6 +366,49 @@ func TestHealthSaysWhoIsAway(t *testing.T) {
 	b.expectHealth(t, "front", "liveness", grpc_health_v1.HealthCheckResponse_SERVING)
 	b.expectHealth(t, "back", name, grpc_health_v1.HealthCheckResponse_SERVING)
 	require.NoError(t, stop())
+}
+
+// Services may reach stores of their own by the same name: one that is away must not hide behind one that answers, and those
+// that hang are waited for together.
+func TestHealthOfDependenciesOfOneName(t *testing.T) {
+	t.Parallel()
+	b := setup(t, boot.Config{})
+	hang := func(ctx context.Context) error {
+		<-ctx.Done()
+		return fault.Unavailable(ctx.Err(), "it hangs")
+	}
+	b.Check("redis", hang)
+	b.Check("redis", func(context.Context) error { return nil })
+	b.Check("postgres", hang)
+	began := time.Now()
+	status, body := b.ask(t, "/healthz")
+	require.Less(t, time.Since(began), 4*time.Second, "each has 2 s, one after the other they take 4")
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Equal(t, map[string]string{"redis": "it hangs", "postgres": "it hangs"}, body.Checks)
+}
+
+func TestStoresOfAService(t *testing.T) {
+	t.Parallel()
+	b := setup(t, boot.Config{})
+	database, keys := testkit.Postgres(t), testkit.Redis(t)
+	var control *pgxpool.Pool
+	b.table[0].Build = func(ctx context.Context, p *boot.Process) (boot.Service, error) {
+		_, redisErr := p.Redis(ctx, redisconn.Config{URL: config.NewSecret(keys.URL)})
+		var err error
+		control, err = p.Postgres(ctx, pg.Config{
+			URL: config.NewSecret(database.URL), StatementTimeout: time.Minute, ConnectTimeout: time.Minute,
+		}, "control")
+		return b.back, errors.Join(redisErr, err)
+	}
+	stop := b.start(t, "back")
+	var name string
+	require.NoError(t, control.QueryRow(t.Context(), "SHOW application_name").Scan(&name))
+	require.Equal(t, "pawl-back-control", name)
+	status, body := b.ask(t, "/healthz")
+	require.Equal(t, http.StatusOK, status)
+	require.Equal(t, map[string]string{"redis": "ok"}, body.Checks)
+	require.NoError(t, stop())
+	require.ErrorContains(t, control.Ping(t.Context()), "closed pool")
 }
 
 // expectHealth waits until a service says so by gRPC's health protocol.

@@ -13,7 +13,7 @@ const (
 	// probeEvery is how often readiness is looked at; probeSoon while the process is not ready yet.
 	probeEvery = 2 * time.Second
 	probeSoon  = 100 * time.Millisecond
-	// probeTime bounds one look at one service or dependency.
+	// probeTime bounds one look at all services or dependencies.
 	probeTime = 2 * time.Second
 )
 
@@ -84,8 +84,9 @@ func (h *health) refresh(ctx context.Context) bool {
 	units := h.units
 	h.mu.Unlock()
 	all := true
+	results := askAll(ctx, readinessOf(units))
 	for _, u := range units {
-		ready := ask(ctx, u.service.Ready) == nil
+		ready := results[u.name] == nil
 		all = all && ready
 		h.publish(u, ready)
 	}
@@ -105,18 +106,26 @@ func (h *health) readiness(ctx context.Context) map[string]error {
 	h.mu.Lock()
 	units, started, ended := h.units, h.started, h.ended
 	h.mu.Unlock()
-	results := map[string]error{}
-	if !started && !ended {
+	if ended {
+		results := make(map[string]error, len(units))
+		for _, u := range units {
+			results[u.name] = errStopping
+		}
+		return results
+	}
+	results := askAll(ctx, readinessOf(units))
+	if !started {
 		results["process"] = errStarting
 	}
-	for _, u := range units {
-		if ended {
-			results[u.name] = errStopping
-			continue
-		}
-		results[u.name] = ask(ctx, u.service.Ready)
-	}
 	return results
+}
+
+func readinessOf(units []*unit) []check {
+	checks := make([]check, len(units))
+	for i, u := range units {
+		checks[i] = check{name: u.name, ask: u.service.Ready}
+	}
+	return checks
 }
 
 // dependencies asks for everything that the process depends on.
@@ -124,15 +133,25 @@ func (h *health) dependencies(ctx context.Context) map[string]error {
 	h.mu.Lock()
 	checks := h.checks
 	h.mu.Unlock()
-	results := map[string]error{}
-	for _, c := range checks {
-		results[c.name] = ask(ctx, c.ask)
-	}
-	return results
+	return askAll(ctx, checks)
 }
 
-func ask(ctx context.Context, fn func(context.Context) error) error {
+// askAll asks everything at the same time, so that one that hangs costs no more than probeTime, and gives each answer by
+// name; of answers of the same name, the one that is an error.
+func askAll(ctx context.Context, checks []check) map[string]error {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	return fn(ctx)
+	errs := make([]error, len(checks))
+	var asking sync.WaitGroup
+	for i, c := range checks {
+		asking.Go(func() { errs[i] = c.ask(ctx) })
+	}
+	asking.Wait()
+	results := make(map[string]error, len(checks))
+	for i, c := range checks {
+		if results[c.name] == nil {
+			results[c.name] = errs[i]
+		}
+	}
+	return results
 }

@@ -45,6 +45,7 @@ type Process struct {
 	Metrics *prometheus.Registry
 
 	config  Config
+	service string // whose view of the process this is; empty for the process itself
 	network *network
 	stops   *stopList
 	health  *health
@@ -61,6 +62,7 @@ func New(cfg Config, clk clock.Clock, source *ids.Source, log *slog.Logger, metr
 // forService is the process as one of its services sees it.
 func (p *Process) forService(name string) *Process {
 	own := *p
+	own.service = name
 	own.Log = p.Log.With("service", name)
 	return &own
 }
@@ -75,7 +77,8 @@ func (p *Process) OnStop(name string, timeout time.Duration, fn func(context.Con
 	p.stops.add(stop{name: name, timeout: timeout, fn: fn})
 }
 
-// Check registers a dependency that /healthz reports, such as "postgres". It must answer fast; it is asked per request.
+// Check registers a dependency that /healthz reports, such as "postgres". It is asked per request, for a moment. When several
+// services have one of that name, it is there if all of them reach it.
 func (p *Process) Check(name string, fn func(context.Context) error) { p.health.addCheck(name, fn) }
 
 // stopList is what is left to do at the end of a process.

@@ -49,6 +49,14 @@ func Open(ctx context.Context, cfg Config, application string) (*pgxpool.Pool, e
 	return pool, nil
 }
 
+// Ping reports whether the database answers.
+func Ping(ctx context.Context, pool *pgxpool.Pool) error {
+	if err := pool.Ping(ctx); err != nil {
+		return fmt.Errorf("ping: %w", Fault(err))
+	}
+	return nil
+}
+
 func parse(cfg Config, application string) (*pgxpool.Config, error) {
 	if cfg.URL.IsZero() {
 		return nil, errors.New("no database URL is set: give --database-url or PAWL_DATABASE_URL")

@@ -29,11 +29,13 @@ func RequestID(ctx context.Context) string {
 // incomingRequestID is the caller's id, if it sent one that is fit for logs.
 func incomingRequestID(ctx context.Context) string {
 	values := metadata.ValueFromIncomingContext(ctx, requestIDHeader)
-	if len(values) != 1 || len(values[0]) > maxRequestID || strings.ContainsFunc(values[0], isUnfit) {
+	if len(values) != 1 || !IsRequestID(values[0]) {
 		return ""
 	}
 	return values[0]
 }
 
-// isUnfit reports whether a character has no place in an id: only visible ASCII has.
-func isUnfit(r rune) bool { return r <= ' ' || r > '~' }
+// IsRequestID reports whether a text from outside is fit for logs as an id: some visible ASCII, and not too much of it.
+func IsRequestID(id string) bool {
+	return id != "" && len(id) <= maxRequestID && !strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' })
+}
