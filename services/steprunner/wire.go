@@ -18,6 +18,9 @@ import (
 	"pawl.internal/services/steprunner/step/validate"
 )
 
+// Name is the service's, as the command line knows it; nobody dials it.
+const Name = "step-runner"
+
 // Build makes a runner of the process. It calls the services "orchestrator" and "llm-gateway".
 func Build(ctx context.Context, p *boot.Process, cfg Config) (*Service, error) {
 	if err := cfg.Validate(); err != nil {

@@ -36,15 +36,7 @@ func main() { boot.Main(run) }
 
 // run carries out the command that the arguments name.
 func run(ctx context.Context) error {
-	var c cli
-	parser, err := kong.New(&c, append(config.Options(),
-		kong.Name("pawl"),
-		kong.Description("Durable LLM pipelines that never slip back."),
-		kong.UsageOnError(),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, Summary: true}),
-		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(client.Streams{Out: os.Stdout, Err: os.Stderr}),
-	)...)
+	parser, err := newParser(&cli{})
 	if err != nil {
 		return fmt.Errorf("command line: %w", err)
 	}
@@ -52,7 +44,18 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return usageError{err}
 	}
-	return command.Run()
+	command.BindTo(ctx, (*context.Context)(nil))
+	return command.Run(client.Streams{Out: os.Stdout, Err: os.Stderr})
+}
+
+// newParser returns the parser of the command line, which fills c in.
+func newParser(c *cli) (*kong.Kong, error) {
+	return kong.New(c, append(config.Options(),
+		kong.Name("pawl"),
+		kong.Description("Durable LLM pipelines that never slip back."),
+		kong.UsageOnError(),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, Summary: true}),
+	)...)
 }
 
 // usageError is a command line that cannot be carried out.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/alecthomas/kong"
@@ -111,5 +112,5 @@ func contracts(folder string) ([]string, error) {
 	if len(files) == 0 {
 		return nil, fmt.Errorf("there are no contracts (*.txt, *.md) in %s: run this in the repository, or name them with --contracts", folder)
 	}
-	return sorted(files), nil
+	return slices.Sorted(slices.Values(files)), nil
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -118,9 +117,4 @@ func show(value any) string {
 	default:
 		return fmt.Sprint(v)
 	}
-}
-
-func sorted(files []string) []string {
-	slices.Sort(files)
-	return files
 }

@@ -12,6 +12,7 @@ import (
 	"pawl.internal/services/intake"
 	"pawl.internal/services/internal/boot"
 	"pawl.internal/services/internal/clock"
+	"pawl.internal/services/internal/config"
 	"pawl.internal/services/internal/ids"
 	"pawl.internal/services/internal/pg"
 	"pawl.internal/services/internal/redisconn"
@@ -23,16 +24,19 @@ import (
 
 // The names of the services, as Dial and the command line know them.
 const (
-	Orchestrator = "orchestrator"
-	LLMGateway   = "llm-gateway"
-	StepRunner   = "step-runner"
-	Intake       = "intake"
+	Orchestrator = orchestrator.Name
+	LLMGateway   = llmgateway.Name
+	StepRunner   = steprunner.Name
+	Intake       = intake.Name
 )
 
 // Config is what a process with any of the services is told.
 type Config struct {
-	Database pg.Config        `embed:"" prefix:"database-" group:"stores"`
-	Redis    redisconn.Config `embed:"" prefix:"redis-" group:"stores"`
+	// Database and Redis are for the services that are told none of their own.
+	Database struct {
+		URL config.Secret `help:"PostgreSQL connection URL." placeholder:"postgres://…"`
+	} `embed:"" prefix:"database-" group:"stores"`
+	Redis redisconn.Config `embed:"" prefix:"redis-" group:"stores"`
 
 	Intake       intake.Config       `embed:"" prefix:"intake-" group:"intake"`
 	Orchestrator orchestrator.Config `embed:"" prefix:"orchestrator-" group:"orchestrator"`
