@@ -1,6 +1,7 @@
 package orchestrator_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	pawlv1 "pawl.internal/gen/pawl/v1"
 	"pawl.internal/services/internal/clock"
+	"pawl.internal/services/testkit"
 )
 
 // soon is how late a timer may be acted on.
@@ -125,14 +127,25 @@ func TestNobodyIsExpiredByAnOutageOfTheOrchestrator(t *testing.T) {
 	before.register(chain)
 	n := before.newRunner()
 	run := before.create("chain", `{"text": 1}`)
-	w := n.take()
+	_, ref := n.read()
+	w, _ := n.claim(ref)
 	before.stop()
 	before.exec(`UPDATE core.runner SET lease_until = now() - interval '1 minute'`)
+	testkit.Eventually(t, patience, func() error {
+		consumers, err := n.steps.Consumers(t.Context())
+		if err == nil && consumers[0].Idle < length {
+			err = errors.New("the runner has asked for entries a short time ago")
+		}
+		return err
+	})
 
 	after := stores.replica(t, lease(length))
 	n.client = after.client
 	require.NoError(t, clock.System().Sleep(t.Context(), length/2)) // time must pass in which nothing happens
 	require.Equal(t, 1, after.count(`core.step_live WHERE run_id = $1 AND status = 'running' AND losses = 0`, run))
+	pending, err := n.steps.Pending(t.Context(), n.id.String(), 10)
+	require.NoError(t, err)
+	require.Len(t, pending, 1)
 	alive := n.keepAlive(w.Hold)
 	after.eventually(1, `core.replica WHERE seen_at - started_at > $1::interval`, length+2*time.Second)
 	require.Equal(t, 1, after.count(`core.step_live WHERE run_id = $1 AND status = 'running' AND losses = 0`, run))
