@@ -40,7 +40,7 @@ func Build(ctx context.Context, p *boot.Process, cfg Config) (*Service, error) {
 }
 
 func (s *Service) openStore(ctx context.Context, p *boot.Process, cfg Config) error {
-	cfg.Database.Settings = store.Settings()
+	cfg.Database.Settings = pg.ByKey()
 	pool, err := p.Postgres(ctx, cfg.Database, "")
 	if err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	pawlv1 "pawl.internal/gen/pawl/v1"
+	"pawl.internal/services/internal/apijson"
 	"pawl.internal/services/internal/boot"
 	"pawl.internal/services/internal/clock"
 	"pawl.internal/services/internal/config"
@@ -196,11 +197,7 @@ func (w *world) submit(g given) *systemv1.StepRef {
 }
 
 func (w *world) stream(class pawlv1.RunClass) *stream.Stream {
-	name := "interactive"
-	if class == pawlv1.RunClass_RUN_CLASS_BATCH {
-		name = "batch"
-	}
-	return stream.New(w.keys.Client, w.keys.Prefix+":{steps}:"+name, "runners")
+	return stream.Steps(w.keys.Client, w.keys.Prefix, apijson.WordOf(class))
 }
 
 // outcome waits until the step's outcome is stored.

@@ -136,18 +136,6 @@ func (p *Process) AwaitOK(url string) {
 	})
 }
 
-// AwaitFile waits until the file is there and its content is to check's liking.
-func (p *Process) AwaitFile(path string, check func(content []byte) error) {
-	p.tb.Helper()
-	p.Await(func() error {
-		content, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		return check(content)
-	})
-}
-
 // Await is Eventually that gives up at once when the process ends.
 func (p *Process) Await(try func() error) {
 	p.tb.Helper()

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -123,23 +122,6 @@ func TestProcessIsAwaitedPausedAndEnded(t *testing.T) {
 	require.Equal(t, 3, ended.ExitCode())
 	require.Contains(t, p.Output(), "use of closed network connection")
 	p.Kill()
-}
-
-func TestFilesAreAwaited(t *testing.T) {
-	t.Parallel()
-	p := start(t, "stubborn")
-	path := filepath.Join(t.TempDir(), "dev.json")
-	var looks atomic.Int32
-	written := make(chan error, 1)
-	go func() { written <- os.WriteFile(path, []byte("ready"), 0o600) }()
-	p.AwaitFile(path, func(content []byte) error {
-		if looks.Add(1) < 3 || string(content) != "ready" {
-			return errors.New("not yet")
-		}
-		return nil
-	})
-	require.NoError(t, <-written)
-	require.EqualValues(t, 3, looks.Load())
 }
 
 func TestFailuresOfTheHarnessFailTheTest(t *testing.T) {

@@ -78,12 +78,6 @@ func ofState(state string, err error) error {
 
 func away(err error) *fault.Error { return fault.Unavailable(err, "the database is not available") }
 
-// IsUnique reports whether err is the violation of the unique constraint or index of that name.
-func IsUnique(err error, constraint string) bool {
-	refused, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && refused.Code == uniqueViolation && refused.ConstraintName == constraint
-}
-
 // hasState reports whether the server refused with one of the states.
 func hasState(err error, states ...string) bool {
 	refused, ok := errors.AsType[*pgconn.PgError](err)

@@ -31,6 +31,16 @@ type Config struct {
 	Settings map[string]string `kong:"-"`
 }
 
+// ByKey are the settings of sessions whose statements all find their rows by key, in tables that swing between empty and
+// large: a plan that was made for an empty table and reads all of it must never be kept. Their plans do not depend on the
+// parameters, so they are made once.
+func ByKey() map[string]string {
+	return map[string]string{
+		"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off",
+		"plan_cache_mode": "force_generic_plan", "jit": "off",
+	}
+}
+
 // Open returns a pool whose connections all lead to a server that accepts writes, and fails if none can be made now.
 // The application's name shows in pg_stat_activity.
 func Open(ctx context.Context, cfg Config, application string) (*pgxpool.Pool, error) {

@@ -45,7 +45,7 @@ func setupOn(t *testing.T, database *testkit.Database) *bundle {
 	t.Helper()
 	pool, err := pg.Open(t.Context(), pg.Config{
 		URL: config.NewSecret(database.URL), MaxConns: 8, StatementTimeout: 30 * time.Second, ConnectTimeout: 5 * time.Second,
-		Settings: store.Settings(),
+		Settings: pg.ByKey(),
 	}, "test")
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
