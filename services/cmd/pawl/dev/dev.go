@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -43,8 +44,12 @@ type system struct {
 	closers []func() // of the stores, in the order in which they were started
 }
 
+// mostGrace bounds how long the end of a system waits for its calls of models: somebody sits before it.
+const mostGrace = 20 * time.Second
+
 // Run runs the system until ctx ends. Once the system answers, ready is called with how it is reached.
 func Run(ctx context.Context, cfg Config, output io.Writer, ready func(Record)) (err error) {
+	cfg.Serve.LLMGateway.Grace = min(cfg.Serve.LLMGateway.Grace, mostGrace)
 	s := &system{
 		cfg: cfg, ports: portsFrom(cfg.PortBase), log: telemetry.NewLogger(output, cfg.Serve.Log), output: output,
 	}

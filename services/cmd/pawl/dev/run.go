@@ -42,7 +42,9 @@ type process struct {
 func (s *system) processes() []process {
 	return []process{
 		{serve.Orchestrator, s.ports.OrchestratorAdmin, []string{"--orchestrator-listen=" + loopback(s.ports.Orchestrator)}},
-		{serve.LLMGateway, s.ports.LLMGatewayAdmin, []string{"--llm-gateway-listen=" + loopback(s.ports.LLMGateway)}},
+		{serve.LLMGateway, s.ports.LLMGatewayAdmin, []string{
+			"--llm-gateway-listen=" + loopback(s.ports.LLMGateway), "--llm-gateway-grace=" + s.cfg.Serve.LLMGateway.Grace.String(),
+		}},
 		{serve.StepRunner, s.ports.StepRunnerAdmin, []string{"--step-runner-listen=" + loopback(s.ports.StepRunner)}},
 		{serve.Intake, s.ports.Admin, []string{
 			"--grpc-listen=" + loopback(s.ports.GRPC), "--intake-rest=" + loopback(s.ports.REST),
