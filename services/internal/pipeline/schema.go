@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	broken "github.com/santhosh-tekuri/jsonschema/v6/kind"
@@ -42,31 +43,28 @@ func (v Violation) String() string {
 	return v.Path + ": " + v.Message
 }
 
-// Schema is a compiled JSON Schema.
+// Schema is a compiled JSON Schema. It is safe for concurrent use.
 type Schema struct {
 	// JSON is the schema as it was written, fields in their order: models answer in the order that they are shown.
-	JSON     json.RawMessage
-	compiled *jsonschema.Schema
+	JSON json.RawMessage
+
+	decoded any
+	idle    sync.Pool // of *checker
 }
 
 // newSchema compiles a schema, or says all that is wrong with it.
 func newSchema(raw json.RawMessage) (*Schema, []schemaError) {
-	value, err := canon.Decode(raw)
+	decoded, err := canon.Decode(raw)
 	if err != nil {
 		return nil, []schemaError{{message: err.Error()}}
 	}
-	compiler := jsonschema.NewCompiler()
-	compiler.DefaultDraft(jsonschema.Draft2020)
-	compiler.AssertFormat()
-	compiler.UseLoader(noLoader{})
-	if err := compiler.AddResource(schemaURL, value); err != nil {
-		return nil, explainSchema(err)
-	}
-	compiled, err := compiler.Compile(schemaURL)
+	first, err := newChecker(decoded)
 	if err != nil {
 		return nil, explainSchema(err)
 	}
-	return &Schema{JSON: raw, compiled: compiled}, nil
+	s := &Schema{JSON: raw, decoded: decoded}
+	s.idle.Put(first)
+	return s, nil
 }
 
 // noLoader refuses what a $ref outside the schema would load.
@@ -79,7 +77,7 @@ func (noLoader) Load(string) (any, error) {
 
 // Validate gives all the ways in which a value of package canon breaks the schema; none when it fits.
 func (s *Schema) Validate(value any) []Violation {
-	err := s.compiled.Validate(value)
+	err := s.check(value)
 	if err == nil {
 		return nil
 	}
@@ -88,6 +86,19 @@ func (s *Schema) Validate(value any) []Violation {
 		return []Violation{{Message: err.Error()}}
 	}
 	return violations(invalid)
+}
+
+// check validates with a checker that nobody else uses.
+func (s *Schema) check(value any) error {
+	c, ok := s.idle.Get().(*checker)
+	if !ok {
+		var err error
+		if c, err = newChecker(s.decoded); err != nil {
+			return err
+		}
+	}
+	defer s.idle.Put(c)
+	return c.validate(value)
 }
 
 // violations gives the innermost causes, in the order of their paths.
