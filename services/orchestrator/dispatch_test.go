@@ -46,6 +46,18 @@ func (r *replica) registerFor(tenant, source string) {
 	require.NoError(r.t, err)
 }
 
+// streamHas waits until the stream of the class batch has n entries.
+func (r *replica) streamHas(n int64) {
+	r.t.Helper()
+	testkit.Eventually(r.t, patience, func() error {
+		length, err := r.redis.Client.XLen(r.t.Context(), r.redis.Prefix+":{steps}:batch").Result()
+		if err == nil && length != n {
+			err = fmt.Errorf("the stream has %d entries", length)
+		}
+		return err
+	})
+}
+
 const dispatched = `core.step_live WHERE class = 'batch' AND status IN ('queued', 'running')`
 
 // The backlog waits in PostgreSQL: no more is dispatched than the window holds, and what ends makes room at once.
@@ -57,13 +69,7 @@ func TestBacklogWaitsInPostgreSQL(t *testing.T) {
 	r.createBatch(tenant, 50)
 	r.eventually(20, dispatched)
 	r.eventually(30, `core.step_live WHERE class = 'batch' AND status = 'ready'`)
-	testkit.Eventually(t, patience, func() error {
-		length, err := n.steps.Len(t.Context())
-		if err == nil && length != 20 {
-			err = fmt.Errorf("the stream has %d entries", length)
-		}
-		return err
-	})
+	r.streamHas(20)
 	for range 150 {
 		n.stored(n.take().succeeded(`1`))
 		require.LessOrEqual(t, r.count(dispatched), 20)
@@ -131,12 +137,7 @@ func TestReplicasShareTheWindow(t *testing.T) {
 	}
 	require.Equal(t, 40, r.count(`core.pipeline_run WHERE status = 'done'`))
 	require.Zero(t, r.count(`core.pipeline_step_result WHERE attempt <> 1`))
-	testkit.Eventually(t, patience, func() error {
-		if length, err := n.steps.Len(t.Context()); err != nil || length != 0 {
-			return errors.Join(err, fmt.Errorf("the stream has %d entries", length))
-		}
-		return nil
-	})
+	r.streamHas(0)
 }
 
 // An idle system asks PostgreSQL a few questions a second. What its sessions did at the start shows late in the statistics,
