@@ -49,7 +49,7 @@ func TestAQuestionIsAnsweredStoredAndBooked(t *testing.T) {
 	b.balanced()
 }
 
-func TestI02AFinishedCallIsReplayed(t *testing.T) {
+func TestI02_AFinishedCallIsReplayed(t *testing.T) {
 	b := newBench(t)
 	g := b.gateway(nil)
 	run := b.ids.V7()
@@ -119,7 +119,7 @@ func TestWhatTheKeyCovers(t *testing.T) {
 }
 
 // The same question asked by many at once is sent once.
-func TestI02ManyCallersShareOneRequest(t *testing.T) {
+func TestI02_ManyCallersShareOneRequest(t *testing.T) {
 	b := newBench(t)
 	g := b.gateway(nil)
 	run := b.ids.V7()
@@ -152,7 +152,7 @@ func TestI02ManyCallersShareOneRequest(t *testing.T) {
 }
 
 // Two replicas that are asked the same at once send one request.
-func TestI02ReplicasShareOneRequest(t *testing.T) {
+func TestI02_ReplicasShareOneRequest(t *testing.T) {
 	b := newBench(t)
 	first, second := b.gateway(nil), b.gateway(nil)
 	for i := range 20 {
@@ -175,7 +175,7 @@ func TestI02ReplicasShareOneRequest(t *testing.T) {
 	b.balanced()
 }
 
-func TestI02ASecondReplicaWaitsForTheFirst(t *testing.T) {
+func TestI02_ASecondReplicaWaitsForTheFirst(t *testing.T) {
 	b := newBench(t)
 	first, second := b.gateway(nil), b.gateway(nil)
 	run := b.ids.V7()
@@ -197,7 +197,7 @@ func TestI02ASecondReplicaWaitsForTheFirst(t *testing.T) {
 }
 
 // The caller goes away while its call is at the provider: the answer is stored all the same, and the next attempt has it.
-func TestI02ACallOutlivesItsCaller(t *testing.T) {
+func TestI02_ACallOutlivesItsCaller(t *testing.T) {
 	b := newBench(t)
 	g := b.gateway(nil)
 	run := b.ids.V7()
@@ -306,7 +306,7 @@ func TestAHolderWithALiveLeaseIsNotJudged(t *testing.T) {
 	require.True(t, second.answer(t, b.question(run, "a")).GetReplayed())
 }
 
-func TestI09ABudgetAdmitsWhatFits(t *testing.T) {
+func TestI09_ABudgetAdmitsWhatFits(t *testing.T) {
 	b := newBench(t)
 	g := b.gateway(nil)
 	run := b.ids.V7()
@@ -349,7 +349,7 @@ func TestI09ABudgetAdmitsWhatFits(t *testing.T) {
 	b.balanced()
 }
 
-func TestI09CostsAreTheSumOfTheLogToTheLastDigit(t *testing.T) {
+func TestI09_CostsAreTheSumOfTheLogToTheLastDigit(t *testing.T) {
 	b := newBench(t)
 	g := b.gateway(nil)
 	run := b.ids.V7()
@@ -409,7 +409,7 @@ func TestAClosedGateLetsNothingOut(t *testing.T) {
 	require.Equal(t, 2, b.main.received())
 }
 
-func TestI12CancelClosesTheConnection(t *testing.T) {
+func TestI12_CancelClosesTheConnection(t *testing.T) {
 	b := newBench(t)
 	first, second := b.gateway(nil), b.gateway(nil)
 	run := b.ids.V7()
@@ -444,7 +444,7 @@ func TestI12CancelClosesTheConnection(t *testing.T) {
 	b.balanced()
 }
 
-func TestI12AClosedGateEndsTheRunsCallsOnAllReplicas(t *testing.T) {
+func TestI12_AClosedGateEndsTheRunsCallsOnAllReplicas(t *testing.T) {
 	b := newBench(t)
 	first, second := b.gateway(nil), b.gateway(nil)
 	run := b.ids.V7()

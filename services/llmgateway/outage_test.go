@@ -140,7 +140,7 @@ func TestWithoutALeaseNothingIsSent(t *testing.T) {
 }
 
 // Two replicas with a limit of 4, and Redis forgets everything in between: the provider never sees a fifth request.
-func TestI03TheLimitHoldsAcrossReplicasAndAFlush(t *testing.T) {
+func TestI03_TheLimitHoldsAcrossReplicasAndAFlush(t *testing.T) {
 	b := newBench(t)
 	b.change = func(s string) string { return replace(s, "concurrency: 64", "concurrency: 4") }
 	gateways := []*gateway{b.gateway(nil), b.gateway(nil)}

@@ -5,9 +5,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -121,6 +124,36 @@ sets; ids are never labels.
 		fmt.Fprintf(&page, "| `%s` | %s | %s |\n", m.name, code(m.labels...), m.help)
 	}
 	golden.Assert(t, "../../../docs/reference/metrics.md", page.Bytes())
+}
+
+// The files and tests that ARCHITECTURE.md names exist.
+func TestArchitectureNamesWhatExists(t *testing.T) {
+	t.Parallel()
+	const root = "../../.."
+	files, tests := map[string]bool{}, map[string]bool{}
+	function := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	for _, module := range []string{"services", "e2e", "sdk", "tools"} {
+		require.NoError(t, filepath.WalkDir(filepath.Join(root, module), func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || filepath.Ext(path) != ".go" {
+				return err
+			}
+			files[filepath.Base(path)] = true
+			content, err := os.ReadFile(path)
+			for _, found := range function.FindAllSubmatch(content, -1) {
+				tests[string(found[1])] = true
+			}
+			return err
+		}))
+	}
+	text, err := os.ReadFile(filepath.Join(root, "ARCHITECTURE.md"))
+	require.NoError(t, err)
+	named := func(pattern string) []string { return regexp.MustCompile(pattern).FindAllString(string(text), -1) }
+	for _, file := range named(`\b[a-z_]+\.go\b`) {
+		require.Contains(t, files, file)
+	}
+	for _, test := range named(`\bTest\w+`) {
+		require.Contains(t, tests, test)
+	}
 }
 
 type metric struct {
