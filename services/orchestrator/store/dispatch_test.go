@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -34,6 +35,17 @@ func (b *bench) ready(lastServed string, most int) (names []string, all bool) {
 		names = append(names, step.Step)
 	}
 	return names, all
+}
+
+// awaitWake waits until the dispatcher is woken.
+func (b *bench) awaitWake() {
+	b.t.Helper()
+	testkit.Eventually(b.t, 10*time.Second, func() error {
+		if !woken(b.window) {
+			return errors.New("the dispatcher is not woken")
+		}
+		return nil
+	})
 }
 
 // A tenant's own steps go by priority, then those of runs that have begun, then by age.
@@ -114,7 +126,7 @@ func TestWaitingStepsAreToldWhenTheyCanBeSeen(t *testing.T) {
 		n := b.newRun("chain")
 		created := make(chan error, 1)
 		go func() { created <- b.store.CreateRun(t.Context(), n) }()
-		<-b.window.Wake()
+		b.awaitWake()
 		ready, _, err := b.store.Ready(t.Context(), machine.Interactive, "", 100)
 		require.NoError(t, err)
 		require.Len(t, ready, i+1)
@@ -134,6 +146,58 @@ func TestStepsWithoutRoomStayReady(t *testing.T) {
 	b.submit(&store.Event{Ref: ref, Make: func(r machine.Ref, _ time.Time) machine.Event { return machine.Dispatched{Ref: r} }})
 	require.Equal(t, "queued", b.stepStatus(ref))
 	require.Equal(t, []store.Entry{{Class: machine.Interactive, Ref: ref}}, b.taken())
+}
+
+// Steps of paused runs wait without being in the way of others: the dispatcher neither sees them nor holds others back for
+// them. When they may go on, it is told.
+func TestPausedStepsAreNotInTheWay(t *testing.T) {
+	t.Parallel()
+	b := closed(t)
+	b.register(spec{Name: "fan", Steps: []stepSpec{{Name: "parts", FanOut: true, Concurrency: 1}}})
+	run := b.create("fan")
+	ref := store.Ref{RunID: run, Step: "parts", Shard: store.Whole, Generation: 1}
+	b.submit(&store.Event{Ref: ref, Make: func(r machine.Ref, _ time.Time) machine.Event { return machine.Dispatched{Ref: r} }})
+	h := b.grant(b.next(run))
+	b.awaitWake()
+	decide := func(ev machine.Event) {
+		b.submit(&store.Event{Ref: store.OfRun(run), Make: func(machine.Ref, time.Time) machine.Event { return ev }})
+	}
+	waiting := func() int {
+		ready, _, err := b.store.Ready(t.Context(), machine.Interactive, "", 100)
+		require.NoError(t, err)
+		load, err := b.store.Load(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, len(ready) > 0, load[machine.Interactive].Waiting)
+		return len(ready)
+	}
+	decide(machine.Paused{})
+	b.submit(b.expand(h, `1`, `2`))
+	require.Equal(t, 1, b.count("core.step_live WHERE run_id = $1 AND status = 'ready'", run))
+	require.Zero(t, waiting(), "the shard was made after the pause")
+	decide(machine.Resumed{})
+	b.awaitWake()
+	require.Equal(t, 1, waiting())
+	decide(machine.Paused{})
+	require.Zero(t, waiting())
+}
+
+// A run that goes to another lane is dispatched there.
+func TestPromotedRunIsDispatched(t *testing.T) {
+	t.Parallel()
+	b := closed(t)
+	b.chain("chain", 1)
+	n := b.newRun("chain")
+	n.Class = machine.Batch
+	require.NoError(t, b.store.CreateRun(t.Context(), n))
+	b.awaitWake()
+	b.submit(&store.Event{Ref: store.OfRun(n.ID), Make: func(machine.Ref, time.Time) machine.Event {
+		return machine.Promoted{Class: machine.Interactive}
+	}})
+	b.awaitWake()
+	ready, _, err := b.store.Ready(t.Context(), machine.Interactive, "", 100)
+	require.NoError(t, err)
+	require.Len(t, ready, 1)
+	require.Equal(t, n.ID, ready[0].RunID)
 }
 
 // The room of a step that ends is free again, that of a step that another follows is passed on, and what the transaction of

@@ -40,7 +40,7 @@ type group struct {
 	ready []readyStep
 	// admitted are those that the window has room for, and that therefore were QUEUED at once.
 	admitted map[machine.Class]int
-	// waiting are the classes of those for which there was no room.
+	// waiting are the classes in which steps wait for the dispatcher.
 	waiting map[machine.Class]bool
 	// conflict says that the group must be split; single that it cannot be.
 	conflict, single bool

@@ -31,8 +31,9 @@ type run struct {
 	head     machine.Run
 	rows     *machine.Rows
 	ledger   ledger
-	// stored are head and ledger as they stand in the database.
+	// stored are head and ledger as they stand in the database, and held what the run's rows there say.
 	stored columns
+	held   bool
 	// details holds the newest failure of a row in words; the machine knows codes only.
 	details map[machine.Key]string
 	// wrote says which event has written the result or the review of a step or shard.
@@ -127,6 +128,7 @@ func loadRun(row *db.ReadRunsRow, p *Pipeline) (*run, error) {
 	if err := r.head.State.UnmarshalJSON(row.State); err != nil {
 		return nil, err
 	}
+	r.held = r.head.State.Held
 	r.stored = columns{
 		class: row.Class, status: row.Status, state: string(row.State), currentStep: row.CurrentStep,
 		reason: row.Reason, detail: row.Error, undo: row.Undo,

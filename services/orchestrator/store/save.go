@@ -24,6 +24,14 @@ func (g *group) save(r *run) error {
 	if changes.Promoted != "" {
 		p := &g.writes.promoted
 		p.RunIds, p.Classes = append(p.RunIds, r.id), append(p.Classes, string(changes.Promoted))
+		g.waiting[changes.Promoted] = true
+	}
+	if held := r.head.State.Held; held != r.held {
+		p := &g.writes.held
+		p.RunIds, p.Held = append(p.RunIds, r.id), append(p.Held, held)
+		if !held {
+			g.waiting[r.head.Class] = true
+		}
 	}
 	for _, k := range changes.Deleted {
 		p := &g.writes.deleted
@@ -78,7 +86,8 @@ func (w *writes) insert(r *run, l *machine.Live) {
 	p.Generations, p.Tenants = append(p.Generations, int32(l.Generation)), append(p.Tenants, r.tenant)
 	p.Items, p.ItemPayloads = append(p.Items, item.inline), append(p.ItemPayloads, item.payload)
 	p.Classes, p.Priorities = append(p.Classes, string(l.Class)), append(p.Priorities, r.priority)
-	p.Begun, p.Statuses = append(p.Begun, !r.head.StartedAt.IsZero()), append(p.Statuses, string(l.Status))
+	p.Begun, p.Held = append(p.Begun, !r.head.StartedAt.IsZero()), append(p.Held, r.head.State.Held)
+	p.Statuses = append(p.Statuses, string(l.Status))
 	p.Attempts, p.Failures, p.Losses = append(p.Attempts, int32(l.Attempt)), append(p.Failures, int32(l.Failures)), append(p.Losses, int32(l.Losses))
 	p.Calls, p.AskBases = append(p.Calls, int32(l.Calls)), append(p.AskBases, int32(l.AskBase))
 	p.AmbiguousOks, p.Unsure = append(p.AmbiguousOks, int32(l.AmbiguousOK)), append(p.Unsure, l.Unsure)

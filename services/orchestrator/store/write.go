@@ -15,6 +15,7 @@ type writes struct {
 	heads    db.UpdateRunsParams
 	dropped  db.DropLiveParams
 	promoted promotions
+	held     pauses
 	deleted  db.DeleteLiveParams
 	inserted db.InsertLiveParams
 	updated  db.UpdateLiveParams
@@ -32,6 +33,12 @@ type writes struct {
 	reopened    []uuid.UUID
 	cancels     db.PutCallCancelsParams
 	actions     db.InsertOperatorActionsParams
+}
+
+// pauses are runs whose rows are all held back, or go on.
+type pauses struct {
+	RunIds []uuid.UUID
+	Held   []bool
 }
 
 // promotions are runs whose rows all change their class.
@@ -79,6 +86,11 @@ func (g *group) writeLive(ctx context.Context) error {
 	}
 	if len(w.promoted.RunIds) > 0 {
 		if err := q.PromoteLive(ctx, w.promoted.RunIds, w.promoted.Classes); err != nil {
+			return err
+		}
+	}
+	if len(w.held.RunIds) > 0 {
+		if err := q.HoldLive(ctx, w.held.RunIds, w.held.Held); err != nil {
 			return err
 		}
 	}

@@ -18,7 +18,7 @@ FROM (
     FROM unnest($1::text[]) WITH ORDINALITY AS t(tenant, turn)
     CROSS JOIN LATERAL (
         SELECT r.run_id, r.step, r.shard, r.generation, r.priority, r.begun, r.ready_at FROM core.step_live r
-        WHERE r.status = 'ready' AND r.class = $2 AND r.tenant = t.tenant
+        WHERE r.status = 'ready' AND NOT r.held AND r.class = $2 AND r.tenant = t.tenant
         ORDER BY r.priority DESC, r.begun DESC, r.ready_at LIMIT $3
     ) s
 ) l
@@ -71,14 +71,14 @@ WITH RECURSIVE behind AS (
     SELECT $2::text AS tenant, 0 AS turn
     UNION ALL
     SELECT (SELECT l.tenant FROM core.step_live l
-            WHERE l.status = 'ready' AND l.class = $3 AND l.tenant > w.tenant
+            WHERE l.status = 'ready' AND NOT l.held AND l.class = $3 AND l.tenant > w.tenant
             ORDER BY l.tenant LIMIT 1), w.turn + 1
     FROM behind w WHERE w.tenant IS NOT NULL AND w.turn < $1
 ), before AS (
     SELECT ''::text AS tenant, 0 AS turn
     UNION ALL
     SELECT (SELECT l.tenant FROM core.step_live l
-            WHERE l.status = 'ready' AND l.class = $3 AND l.tenant > w.tenant AND l.tenant <= $2
+            WHERE l.status = 'ready' AND NOT l.held AND l.class = $3 AND l.tenant > w.tenant AND l.tenant <= $2
             ORDER BY l.tenant LIMIT 1), w.turn + 1
     FROM before w WHERE w.tenant IS NOT NULL AND w.turn < $1
 )
@@ -120,7 +120,7 @@ func (q *Queries) FindWaitingTenants(ctx context.Context, arg FindWaitingTenants
 
 const readLoad = `-- name: ReadLoad :many
 SELECT c.class::text AS class, (q.n + r.n)::bigint AS dispatched, r.slots::bigint AS slots,
-       EXISTS (SELECT FROM core.step_live l WHERE l.status = 'ready' AND l.class = c.class) AS waiting
+       EXISTS (SELECT FROM core.step_live l WHERE l.status = 'ready' AND NOT l.held AND l.class = c.class) AS waiting
 FROM (SELECT unnest($1::text[]) AS class) c
 CROSS JOIN LATERAL (SELECT count(*) AS n FROM core.step_live l WHERE l.status = 'queued' AND l.class = c.class) q
 CROSS JOIN LATERAL (

@@ -117,6 +117,18 @@ func (q *Queries) DropLive(ctx context.Context, arg DropLiveParams) error {
 	return err
 }
 
+const holdLive = `-- name: HoldLive :exec
+UPDATE core.step_live l
+SET held = h.held
+FROM (SELECT unnest($1::uuid[]) AS run_id, unnest($2::boolean[]) AS held) h
+WHERE l.run_id = h.run_id AND l.held <> h.held
+`
+
+func (q *Queries) HoldLive(ctx context.Context, runIds []uuid.UUID, held []bool) error {
+	_, err := q.db.Exec(ctx, holdLive, runIds, held)
+	return err
+}
+
 const insertCallbacks = `-- name: InsertCallbacks :exec
 INSERT INTO core.callback_owed (subject_id, subject, seq, tenant, event, url, snapshot, owed_at)
 SELECT unnest($1::uuid[]), 'run', unnest($2::bigint[]), unnest($3::text[]), unnest($4::text[]),
@@ -210,19 +222,19 @@ func (q *Queries) InsertEvents(ctx context.Context, arg InsertEventsParams) erro
 const insertLive = `-- name: InsertLive :exec
 INSERT INTO core.step_live (
     run_id, step, shard, generation, tenant, item, item_payload, class, priority, begun,
-    status, attempt, failures, losses, calls, ask_base, ambiguous_ok, unsure, claim_no, fence, last_fence, worker,
+    held, status, attempt, failures, losses, calls, ask_base, ambiguous_ok, unsure, claim_no, fence, last_fence, worker,
     reason, error, due_at, ready_at, queued_at, claimed_at)
 SELECT unnest($1::uuid[]), unnest($2::text[]), unnest($3::integer[]), unnest($4::integer[]),
        unnest($5::text[]), unnest($6::json[]), NULLIF(unnest($7::integer[]), 0),
        unnest($8::text[]), unnest($9::integer[]), unnest($10::boolean[]),
-       unnest($11::text[]), unnest($12::integer[]), unnest($13::integer[]), unnest($14::integer[]),
-       unnest($15::integer[]), unnest($16::integer[]), unnest($17::integer[]), unnest($18::boolean[]),
-       unnest($19::integer[]), NULLIF(unnest($20::uuid[]), '00000000-0000-0000-0000-000000000000'),
-       NULLIF(unnest($21::uuid[]), '00000000-0000-0000-0000-000000000000'),
+       unnest($11::boolean[]), unnest($12::text[]), unnest($13::integer[]), unnest($14::integer[]), unnest($15::integer[]),
+       unnest($16::integer[]), unnest($17::integer[]), unnest($18::integer[]), unnest($19::boolean[]),
+       unnest($20::integer[]), NULLIF(unnest($21::uuid[]), '00000000-0000-0000-0000-000000000000'),
        NULLIF(unnest($22::uuid[]), '00000000-0000-0000-0000-000000000000'),
-       unnest($23::text[]), unnest($24::text[]), NULLIF(unnest($25::timestamptz[]), '0001-01-01Z'),
-       NULLIF(unnest($26::timestamptz[]), '0001-01-01Z'), NULLIF(unnest($27::timestamptz[]), '0001-01-01Z'),
-       NULLIF(unnest($28::timestamptz[]), '0001-01-01Z')
+       NULLIF(unnest($23::uuid[]), '00000000-0000-0000-0000-000000000000'),
+       unnest($24::text[]), unnest($25::text[]), NULLIF(unnest($26::timestamptz[]), '0001-01-01Z'),
+       NULLIF(unnest($27::timestamptz[]), '0001-01-01Z'), NULLIF(unnest($28::timestamptz[]), '0001-01-01Z'),
+       NULLIF(unnest($29::timestamptz[]), '0001-01-01Z')
 `
 
 type InsertLiveParams struct {
@@ -236,6 +248,7 @@ type InsertLiveParams struct {
 	Classes      []string
 	Priorities   []int32
 	Begun        []bool
+	Held         []bool
 	Statuses     []string
 	Attempts     []int32
 	Failures     []int32
@@ -268,6 +281,7 @@ func (q *Queries) InsertLive(ctx context.Context, arg InsertLiveParams) error {
 		arg.Classes,
 		arg.Priorities,
 		arg.Begun,
+		arg.Held,
 		arg.Statuses,
 		arg.Attempts,
 		arg.Failures,

@@ -143,6 +143,8 @@ CREATE TABLE core.step_live (
     priority     integer     NOT NULL DEFAULT 0,
     -- Whether the run has begun: begun runs go first.
     begun        boolean     NOT NULL DEFAULT false,
+    -- Whether the run's batch or pipeline is paused: it is not dispatched.
+    held         boolean     NOT NULL DEFAULT false,
     status       text        NOT NULL CHECK (status IN
         ('pending', 'ready', 'queued', 'running', 'backoff', 'expanded', 'waiting', 'needs_review')),
     -- Claims that were not given back; transient failures; leases lost; requests sent to models in this generation.
@@ -175,7 +177,8 @@ CREATE TABLE core.step_live (
     autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_cost_delay = 0,
     autovacuum_analyze_threshold = 5000, autovacuum_analyze_scale_factor = 0
 );
-CREATE INDEX step_live_ready ON core.step_live (class, tenant, priority DESC, begun DESC, ready_at) WHERE status = 'ready';
+CREATE INDEX step_live_ready ON core.step_live (class, tenant, priority DESC, begun DESC, ready_at)
+    WHERE status = 'ready' AND NOT held;
 CREATE INDEX step_live_queued ON core.step_live (class, queued_at) WHERE status = 'queued';
 CREATE INDEX step_live_worker ON core.step_live (worker, claimed_at) WHERE status = 'running';
 CREATE INDEX step_live_due ON core.step_live (due_at) WHERE due_at IS NOT NULL;

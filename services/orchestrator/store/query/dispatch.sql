@@ -2,7 +2,7 @@
 -- Of each class: the steps that were dispatched and are not finished, the slots of living runners, and whether READY steps
 -- wait. RUNNING steps are found by their runners, of which each has a row.
 SELECT c.class::text AS class, (q.n + r.n)::bigint AS dispatched, r.slots::bigint AS slots,
-       EXISTS (SELECT FROM core.step_live l WHERE l.status = 'ready' AND l.class = c.class) AS waiting
+       EXISTS (SELECT FROM core.step_live l WHERE l.status = 'ready' AND NOT l.held AND l.class = c.class) AS waiting
 FROM (SELECT unnest(@classes::text[]) AS class) c
 CROSS JOIN LATERAL (SELECT count(*) AS n FROM core.step_live l WHERE l.status = 'queued' AND l.class = c.class) q
 CROSS JOIN LATERAL (
@@ -22,14 +22,14 @@ WITH RECURSIVE behind AS (
     SELECT @last_served::text AS tenant, 0 AS turn
     UNION ALL
     SELECT (SELECT l.tenant FROM core.step_live l
-            WHERE l.status = 'ready' AND l.class = @class AND l.tenant > w.tenant
+            WHERE l.status = 'ready' AND NOT l.held AND l.class = @class AND l.tenant > w.tenant
             ORDER BY l.tenant LIMIT 1), w.turn + 1
     FROM behind w WHERE w.tenant IS NOT NULL AND w.turn < @most
 ), before AS (
     SELECT ''::text AS tenant, 0 AS turn
     UNION ALL
     SELECT (SELECT l.tenant FROM core.step_live l
-            WHERE l.status = 'ready' AND l.class = @class AND l.tenant > w.tenant AND l.tenant <= @last_served
+            WHERE l.status = 'ready' AND NOT l.held AND l.class = @class AND l.tenant > w.tenant AND l.tenant <= @last_served
             ORDER BY l.tenant LIMIT 1), w.turn + 1
     FROM before w WHERE w.tenant IS NOT NULL AND w.turn < @most
 )
@@ -48,7 +48,7 @@ FROM (
     FROM unnest(@tenants::text[]) WITH ORDINALITY AS t(tenant, turn)
     CROSS JOIN LATERAL (
         SELECT r.run_id, r.step, r.shard, r.generation, r.priority, r.begun, r.ready_at FROM core.step_live r
-        WHERE r.status = 'ready' AND r.class = @class AND r.tenant = t.tenant
+        WHERE r.status = 'ready' AND NOT r.held AND r.class = @class AND r.tenant = t.tenant
         ORDER BY r.priority DESC, r.begun DESC, r.ready_at LIMIT @share
     ) s
 ) l

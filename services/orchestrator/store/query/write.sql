@@ -61,6 +61,12 @@ SET class = p.class, status = CASE l.status WHEN 'queued' THEN 'ready' ELSE l.st
 FROM (SELECT unnest(@run_ids::uuid[]) AS run_id, unnest(@classes::text[]) AS class) p
 WHERE l.run_id = p.run_id AND l.class <> p.class;
 
+-- name: HoldLive :exec
+UPDATE core.step_live l
+SET held = h.held
+FROM (SELECT unnest(@run_ids::uuid[]) AS run_id, unnest(@held::boolean[]) AS held) h
+WHERE l.run_id = h.run_id AND l.held <> h.held;
+
 -- name: DeleteLive :exec
 DELETE FROM core.step_live l
 USING (SELECT unnest(@run_ids::uuid[]) AS run_id, unnest(@steps::text[]) AS step, unnest(@shards::integer[]) AS shard) d
@@ -69,12 +75,12 @@ WHERE l.run_id = d.run_id AND l.step = d.step AND l.shard = d.shard;
 -- name: InsertLive :exec
 INSERT INTO core.step_live (
     run_id, step, shard, generation, tenant, item, item_payload, class, priority, begun,
-    status, attempt, failures, losses, calls, ask_base, ambiguous_ok, unsure, claim_no, fence, last_fence, worker,
+    held, status, attempt, failures, losses, calls, ask_base, ambiguous_ok, unsure, claim_no, fence, last_fence, worker,
     reason, error, due_at, ready_at, queued_at, claimed_at)
 SELECT unnest(@run_ids::uuid[]), unnest(@steps::text[]), unnest(@shards::integer[]), unnest(@generations::integer[]),
        unnest(@tenants::text[]), unnest(@items::json[]), NULLIF(unnest(@item_payloads::integer[]), 0),
        unnest(@classes::text[]), unnest(@priorities::integer[]), unnest(@begun::boolean[]),
-       unnest(@statuses::text[]), unnest(@attempts::integer[]), unnest(@failures::integer[]), unnest(@losses::integer[]),
+       unnest(@held::boolean[]), unnest(@statuses::text[]), unnest(@attempts::integer[]), unnest(@failures::integer[]), unnest(@losses::integer[]),
        unnest(@calls::integer[]), unnest(@ask_bases::integer[]), unnest(@ambiguous_oks::integer[]), unnest(@unsure::boolean[]),
        unnest(@claim_nos::integer[]), NULLIF(unnest(@fences::uuid[]), '00000000-0000-0000-0000-000000000000'),
        NULLIF(unnest(@last_fences::uuid[]), '00000000-0000-0000-0000-000000000000'),
