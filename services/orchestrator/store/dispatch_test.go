@@ -1,7 +1,7 @@
 package store_test
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -40,12 +40,13 @@ func (b *bench) ready(lastServed string, most int) (names []string, all bool) {
 // awaitWake waits until the dispatcher is woken.
 func (b *bench) awaitWake() {
 	b.t.Helper()
-	testkit.Eventually(b.t, 10*time.Second, func() error {
-		if !woken(b.window) {
-			return errors.New("the dispatcher is not woken")
-		}
-		return nil
-	})
+	ctx, cancel := context.WithTimeout(b.t.Context(), 10*time.Second)
+	defer cancel()
+	select {
+	case <-b.window.Wake():
+	case <-ctx.Done():
+		require.FailNow(b.t, "the dispatcher is not woken")
+	}
 }
 
 // A tenant's own steps go by priority, then those of runs that have begun, then by age.
@@ -174,6 +175,7 @@ func TestPausedStepsAreNotInTheWay(t *testing.T) {
 	b.submit(b.expand(h, `1`, `2`))
 	require.Equal(t, 1, b.count("core.step_live WHERE run_id = $1 AND status = 'ready'", run))
 	require.Zero(t, waiting(), "the shard was made after the pause")
+	woken(b.window) // because the step has left
 	decide(machine.Resumed{})
 	b.awaitWake()
 	require.Equal(t, 1, waiting())
