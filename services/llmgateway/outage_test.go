@@ -228,6 +228,27 @@ func TestUsageThatIsMissingIsEstimatedAndFlagged(t *testing.T) {
 	require.Contains(t, b.log.String(), "did not count the tokens")
 }
 
+func TestEstimateStaysWithinWhatWasReserved(t *testing.T) {
+	b := newBench(t)
+	g := b.gateway(nil)
+	page := strings.Repeat("x", 100_000)
+	for name, body := range map[string]string{
+		"an answer":  `{"choices":[{"finish_reason":"stop","message":{"content":"` + page + `"}}]}`,
+		"not JSON":   "<html>" + page,
+		"too long":   strings.Repeat(page, 170),
+		"no choices": `{"choices":[],"filler":"` + page + `"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			b.main.inject(t, simulated.Fault{Kind: "reply", Count: 1, Reply: &simulated.Reply{Status: 200, Body: body}})
+			run := b.ids.V7()
+			_, err := g.ask(t.Context(), b.question(run, "eight by"))
+			require.NoError(t, err)
+			cost := one[string](b, "SELECT cost::text FROM llm.llm_try WHERE run_id = $1 ORDER BY try_no LIMIT 1", run)
+			require.Equal(t, "0.000201000000", cost) // 2 × 0.50 + 100 × 2.00, by the million
+		})
+	}
+}
+
 func TestCachedTokensHaveTheirOwnPrice(t *testing.T) {
 	b := newBench(t)
 	g := b.gateway(nil)

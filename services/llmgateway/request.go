@@ -208,13 +208,14 @@ func (r *request) cost(x provider.Exchange, reading provider.Reading, state stor
 	return cost, basis
 }
 
-// estimate counts the tokens of an answer whose provider did not.
+// estimate counts the tokens of an answer whose provider did not. Beyond those that were asked for nothing was generated,
+// however long the answer is, so that the cost stays within what was reserved.
 func (r *request) estimate(x provider.Exchange, reading provider.Reading) price.Usage {
 	answer := len(reading.Text)
 	if answer == 0 {
 		answer = len(x.Body)
 	}
-	return price.Usage{Input: price.UsualTokens(r.flight.ask.bytes), Output: price.UsualTokens(answer)}
+	return price.Usage{Input: price.UsualTokens(r.flight.ask.bytes), Output: min(price.UsualTokens(answer), r.maxOutput())}
 }
 
 // report logs what somebody must act upon, or should know. What the provider wrote stays in the call log: it may repeat the
