@@ -182,15 +182,21 @@ func (d *dispatcher) look(ctx context.Context, q *queue) error {
 		return nil
 	}
 	mark, _ := d.store.Window().Waiting(q.class)
-	ahead, all, err := d.store.Ready(ctx, q.class, q.lastServed, q.size*(1+int(q.pause/windowTime)))
+	ahead, all, err := d.store.Ready(ctx, q.class, q.lastServed, readAhead(q.size, q.pause))
 	if err != nil {
 		return err
 	}
 	q.ahead, q.all, q.mark = ahead, all, mark
-	q.pause = max(lookEvery, lookShare*d.clock.Now().Sub(began))
+	q.pause = lookPause(d.clock.Now().Sub(began))
 	q.stale = began.Add(q.pause)
 	return nil
 }
+
+// lookPause is how long the steps of a look that took so long have to last.
+func lookPause(took time.Duration) time.Duration { return max(lookEvery, lookShare*took) }
+
+// readAhead is how many steps last for so long: a window holds those of windowTime.
+func readAhead(window int, pause time.Duration) int { return window * (1 + int(pause/windowTime)) }
 
 // dispatch takes room for the steps and has them dispatched, and returns how many were. The others have been dispatched by
 // another replica, or do not wait any more: what was read ahead is out of date.

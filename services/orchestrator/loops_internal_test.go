@@ -107,6 +107,15 @@ func TestWindowSize(t *testing.T) {
 	require.Equal(t, 250, windowSize(9, 2500))
 }
 
+// A look that takes long, since old versions of rows cannot be removed, is made less often, and brings more.
+func TestLooksThatTakeLongAreMadeLessOften(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, 20*time.Millisecond, lookPause(time.Millisecond))
+	require.Equal(t, time.Second, lookPause(200*time.Millisecond))
+	require.Equal(t, 250, readAhead(250, 20*time.Millisecond))
+	require.Equal(t, 2750, readAhead(250, time.Second))
+}
+
 func TestRateIsThatSinceTheLastTime(t *testing.T) {
 	t.Parallel()
 	var r rate
