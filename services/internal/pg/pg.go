@@ -86,6 +86,9 @@ func parse(cfg Config, application string) (*pgxpool.Config, error) {
 	if conn.ValidateConnect == nil {
 		conn.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
+	if cfg.StatementTimeout > 0 {
+		conn.Tracer = bound{limit: cfg.StatementTimeout + answerTime}
+	}
 	limit := strconv.FormatInt(cfg.StatementTimeout.Milliseconds(), 10)
 	conn.RuntimeParams["application_name"] = application
 	conn.RuntimeParams["timezone"] = "UTC"
