@@ -279,7 +279,7 @@ type Run struct {
 	Reason string `protobuf:"bytes,13,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The reason in words, for people.
 	Error string `protobuf:"bytes,14,opt,name=error,proto3" json:"error,omitempty"`
-	// The pipeline's output; only when DONE.
+	// The pipeline's output; only when DONE. One of more than 31 MiB is left out, as `error` then says.
 	Result *JsonValue `protobuf:"bytes,15,opt,name=result,proto3,oneof" json:"result,omitempty"`
 	// Why the run does not move right now, when it does not.
 	Blockage *Blockage `protobuf:"bytes,16,opt,name=blockage,proto3,oneof" json:"blockage,omitempty"`
@@ -1197,7 +1197,8 @@ type RunStep struct {
 	Status StepStatus `protobuf:"varint,3,opt,name=status,proto3,enum=pawl.v1.StepStatus" json:"status,omitempty"`
 	// How often it was begun and not handed back.
 	Attempt int32 `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	// The output, when DONE. A fan-out step itself has none: its shards do.
+	// The output, when DONE. A fan-out step itself has none: its shards do. Left out where the outputs before it have used up
+	// the 16 MiB that an answer carries.
 	Output *JsonValue `protobuf:"bytes,5,opt,name=output,proto3,oneof" json:"output,omitempty"`
 	// Tokens sent to models.
 	InputTokens int64 `protobuf:"varint,6,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
