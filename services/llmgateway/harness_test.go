@@ -320,7 +320,11 @@ func one[T any](b *bench, query string, args ...any) (value T) {
 func eventually[T comparable](b *bench, want T, query string, args ...any) {
 	b.t.Helper()
 	testkit.Eventually(b.t, patience, func() error {
-		if got := one[T](b, query, args...); got != want {
+		var got T
+		if err := b.database.Pool.QueryRow(b.t.Context(), query, args...).Scan(&got); err != nil { // perhaps no row yet
+			return err
+		}
+		if got != want {
 			return fmt.Errorf("it is %v, not %v", got, want)
 		}
 		return nil

@@ -63,8 +63,8 @@ type Row struct {
 	Input, CachedInput, CacheWrite, Output Unit
 }
 
-// ErrUsage is returned for counts that contradict themselves.
-var ErrUsage = errors.New("token counts contradict themselves")
+// ErrUsage is returned for counts that no request can have.
+var ErrUsage = errors.New("token counts are impossible")
 
 // Cost is the exact cost of what was used.
 func (r Row) Cost(u Usage) (money.Pico, error) {
@@ -86,10 +86,13 @@ func (r Row) Most(input, output int64) (money.Pico, error) {
 	return sum(part{dearest, input}, part{r.Output, output})
 }
 
-// Check returns ErrUsage when a part is larger than its whole or a count is negative.
+// mostTokens is more than any model reads or writes in one request.
+const mostTokens = 1_000_000_000
+
+// Check returns ErrUsage when a part is larger than its whole, or a count is negative or beyond any model.
 func (u Usage) Check() error {
 	negative := min(u.Input, u.CachedInput, u.CacheWrite, u.Output, u.Reasoning) < 0
-	if negative || u.CachedInput > u.Input-u.CacheWrite || u.Reasoning > u.Output {
+	if negative || max(u.Input, u.Output) > mostTokens || u.CachedInput > u.Input-u.CacheWrite || u.Reasoning > u.Output {
 		return fmt.Errorf("%w: %+v", ErrUsage, u)
 	}
 	return nil

@@ -1,7 +1,6 @@
 package price_test
 
 import (
-	"math"
 	"testing"
 	"time"
 
@@ -52,7 +51,7 @@ func TestCacheWritesHaveTheirOwnPrice(t *testing.T) {
 	require.Equal(t, "0.00163", got.String()) // 500 × 2 + 300 × 0.1 + 200 × 2.5 + 10 × 10, by the million
 }
 
-func TestContradictoryCountsAreRefused(t *testing.T) {
+func TestImpossibleCountsAreRefused(t *testing.T) {
 	t.Parallel()
 	r := row(t, "1", "1", "1")
 	for _, u := range []price.Usage{
@@ -60,13 +59,15 @@ func TestContradictoryCountsAreRefused(t *testing.T) {
 		{Input: 10, CachedInput: 6, CacheWrite: 6},
 		{Input: -1},
 		{Output: -1},
+		{Input: 1_000_000_001},
+		{Output: 1_000_000_001}, // two of the largest would not fit into a sum
 		{CachedInput: -1, Input: 3},
 		{Output: 3, Reasoning: 4},
 	} {
 		_, err := r.Cost(u)
 		require.ErrorIs(t, err, price.ErrUsage, "%+v", u)
 	}
-	_, err := r.Cost(price.Usage{Input: math.MaxInt64})
+	_, err := row(t, "99999", "1", "1").Cost(price.Usage{Input: 1_000_000_000})
 	require.ErrorIs(t, err, money.ErrOverflow)
 }
 

@@ -113,7 +113,7 @@ type counts struct {
 	CacheHit int64 `json:"prompt_cache_hit_tokens"`
 }
 
-// readUsage gives the counts; they are unknown when they are missing or contradict themselves.
+// readUsage gives the counts; they are unknown when they are missing or impossible.
 func readUsage(raw json.RawMessage) (price.Usage, bool) {
 	var c counts
 	if json.Unmarshal(raw, &c) != nil || c.Prompt == nil || c.Completion == nil {
