@@ -16,7 +16,9 @@ import (
 // closed returns a store whose window has no room.
 func closed(t *testing.T) *bench {
 	t.Helper()
-	return setupOn(t, testkit.Postgres(t, store.Schema()), false)
+	b := setupOn(t, testkit.Postgres(t, store.Schema()), false)
+	b.awaitWake() // as the dispatcher is at its start
+	return b
 }
 
 // waiting puts a READY step into the database. Its name says which it is.

@@ -20,15 +20,18 @@ type lane struct {
 	room atomic.Int64
 	left atomic.Int64 // steps that have left, ever
 	// came counts the occasions on which steps came to wait; drained is the count at the last moment at which all that had
-	// come until then were dispatched. They wait while the two differ.
+	// come until then were dispatched. Some wait while the two differ.
 	came, drained atomic.Int64
+	// closed keeps steps that become READY from going past those that wait.
+	closed atomic.Bool
 }
 
 // NewWindow returns a window without room, in which steps wait: the dispatcher opens it.
 func NewWindow() *Window {
 	w := &Window{wake: make(chan struct{}, 1)}
-	w.interactive.came.Store(1)
-	w.batch.came.Store(1)
+	for _, class := range machine.AllClasses() {
+		w.Wait(class)
+	}
 	return w
 }
 
@@ -38,13 +41,12 @@ func (w *Window) Room(class machine.Class) int { return int(w.lane(class).room.L
 // Adjust widens or, by a negative number, narrows the window.
 func (w *Window) Adjust(class machine.Class, by int) { w.lane(class).room.Add(int64(by)) }
 
-// Admit takes room for up to n steps that become READY and returns for how many there was. While others wait, none goes past
-// them.
+// Admit takes room for up to n steps that become READY and returns for how many there was. None goes past others that wait.
 func (w *Window) Admit(class machine.Class, n int) int {
 	l := w.lane(class)
 	for {
 		room := l.room.Load()
-		if room <= 0 || l.waits() {
+		if room <= 0 || l.closed.Load() {
 			return 0
 		}
 		taken := min(int64(n), room)
@@ -67,7 +69,7 @@ func (w *Window) Unused(class machine.Class, n int) {
 	}
 	l := w.lane(class)
 	l.room.Add(int64(n))
-	if l.waits() {
+	if _, waiting := w.Waiting(class); waiting {
 		w.signal()
 	}
 }
@@ -78,7 +80,9 @@ func (w *Window) Left(class machine.Class) int64 { return w.lane(class).left.Loa
 // Wait says that steps of the class wait, READY in the database, and wakes the dispatcher. Whoever made them so calls it
 // after the commit: the dispatcher must be able to see them.
 func (w *Window) Wait(class machine.Class) {
-	w.lane(class).came.Add(1)
+	l := w.lane(class)
+	l.came.Add(1)
+	l.closed.Store(true)
 	w.signal()
 }
 
@@ -89,8 +93,13 @@ func (w *Window) Waiting(class machine.Class) (mark int64, waiting bool) {
 	return mark, mark != l.drained.Load()
 }
 
-// Drained says that all steps are dispatched that had come to wait when Waiting gave the mark.
-func (w *Window) Drained(class machine.Class, mark int64) { w.lane(class).drained.Store(mark) }
+// Drained says that all steps are dispatched that had come to wait when Waiting gave the mark. Those that have come since
+// still wait, but are no reason to let others wait too: else, as long as some come all the time, all would.
+func (w *Window) Drained(class machine.Class, mark int64) {
+	l := w.lane(class)
+	l.drained.Store(mark)
+	l.closed.Store(false)
+}
 
 // Wake delivers when the dispatcher has something to do: steps wait, and there may be room.
 func (w *Window) Wake() <-chan struct{} { return w.wake }
@@ -108,5 +117,3 @@ func (w *Window) lane(class machine.Class) *lane {
 	}
 	return &w.interactive
 }
-
-func (l *lane) waits() bool { return l.came.Load() != l.drained.Load() }
