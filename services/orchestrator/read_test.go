@@ -63,9 +63,8 @@ func TestRunIsShownAsItGoes(t *testing.T) {
 	require.Nil(t, shown.GetStartedAt())
 	require.Equal(t, 10*time.Minute, shown.GetDeadlineAt().AsTime().Sub(shown.GetCreatedAt().AsTime()))
 	require.Equal(t, "dispatch", shown.GetBlockage().GetCode())
-	require.Equal(t, []string{"parts queued", "whole pending"}, outline(r.steps(run)))
-
-	w := n.take()
+	w := n.take() // it has been dispatched, by its own group or by the dispatcher
+	require.Equal(t, []string{"parts running", "whole pending"}, outline(r.steps(run)))
 	expanded := w.outcome()
 	expanded.Result = &systemv1.Outcome_Expanded_{Expanded: &systemv1.Outcome_Expanded{Items: [][]byte{[]byte(`1`), []byte(`2`), []byte(`3`)}}}
 	n.stored(expanded)

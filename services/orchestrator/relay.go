@@ -75,25 +75,21 @@ func (r *relay) wait(ctx context.Context, well bool) error {
 	}
 }
 
-// round tells all that is owed.
+// round tells all that is owed. Gates that cannot be told do not keep cancels from being told.
 func (r *relay) round(ctx context.Context) error {
 	for {
 		gates, err := r.store.OwedGates(ctx, relayMost)
 		if err != nil {
 			return err
 		}
-		if err := r.tellGates(ctx, gates); err != nil {
-			return err
-		}
+		failed := r.tellGates(ctx, gates)
 		cancels, err := r.store.OwedCancels(ctx, relayMost)
 		if err != nil {
-			return err
+			return errors.Join(failed, err)
 		}
-		if err := r.tellCancels(ctx, cancels); err != nil {
-			return err
-		}
-		if len(gates) < relayMost && len(cancels) < relayMost {
-			return nil
+		failed = errors.Join(failed, r.tellCancels(ctx, cancels))
+		if failed != nil || len(gates) < relayMost && len(cancels) < relayMost {
+			return failed
 		}
 	}
 }
