@@ -176,7 +176,7 @@ func TestUnlistedStepIsTakenFromALivingRunner(t *testing.T) {
 	require.Equal(t, 1, r.count(`core.step_live WHERE run_id = $1 AND status = 'running' AND losses = 0`, listed))
 }
 
-// Bounds pass timers only when their events are committed: while PostgreSQL takes no events, none is skipped.
+// A bound stays behind what groups may still commit: a timer that can be seen late is not skipped.
 func TestDueStepsAreNotSkippedByBounds(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
