@@ -199,7 +199,7 @@ func TestDocumentsAreKept(t *testing.T) {
 }
 
 // One key, one document, also for callers that come at once; the key of something else, or of another text, is refused.
-func TestI05OneKeyOneDocument(t *testing.T) {
+func TestI05_OneKeyOneDocument(t *testing.T) {
 	t.Parallel()
 	stores := newStores(t)
 	r, other := stores.replica(t), stores.replica(t)

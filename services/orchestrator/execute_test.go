@@ -88,7 +88,7 @@ func TestFanOutIsHandedOutAndJoined(t *testing.T) {
 }
 
 // One key, submitted a hundred times over two replicas at once, makes one run.
-func TestI05OneKeyOneRunOverTwoReplicas(t *testing.T) {
+func TestI05_OneKeyOneRunOverTwoReplicas(t *testing.T) {
 	stores := newStores(t)
 	replicas := []*replica{stores.replica(t), stores.replica(t)}
 	replicas[0].register(chain)

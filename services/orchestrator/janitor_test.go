@@ -42,7 +42,7 @@ func TestLostEntriesAreAddedAgainAndNotBefore(t *testing.T) {
 }
 
 // What Redis forgets is added again, and everything goes on: nothing is lost, nothing is done twice.
-func TestI03FlushedRedisLosesNothing(t *testing.T) {
+func TestI03_FlushedRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	stores := newStores(t)
 	stores.redis = testkit.KeysAt(t, testkit.PrivateRedis(t).URL())

@@ -239,7 +239,7 @@ func TestJournalIsListedInPages(t *testing.T) {
 }
 
 // Another tenant's run does not exist, by any id.
-func TestI17ForeignRunsAreNotFound(t *testing.T) {
+func TestI17_ForeignRunsAreNotFound(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
 	r.register(chain)

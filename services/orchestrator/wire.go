@@ -5,12 +5,9 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	"pawl.internal/services/internal/boot"
 	"pawl.internal/services/internal/pg"
-	"pawl.internal/services/internal/redisconn"
 	"pawl.internal/services/orchestrator/store"
 )
 
@@ -75,24 +72,24 @@ func (s *Service) announce(n store.Notices) {
 }
 
 func (s *Service) openPublisher(ctx context.Context, p *boot.Process) error {
-	client, err := redisconn.Open(ctx, s.config.Redis)
+	client, err := p.Redis(ctx, s.config.Redis)
 	if err != nil {
 		return err
 	}
-	p.OnStop("orchestrator redis", closeTime, func(context.Context) error { return client.Close() })
-	p.Check("redis", func(ctx context.Context) error { return client.Ping(ctx).Err() })
 	s.publisher = newPublisher(client, s.config.Redis.Prefix, s.clock, s.log, s.metrics)
 	return nil
 }
 
 func (s *Service) openStore(ctx context.Context, p *boot.Process) error {
-	pool, err := openPool(ctx, p, s.config.Database, Name)
+	large := s.config.Database
+	large.Settings = pg.ByKey()
+	pool, err := p.Postgres(ctx, large, "")
 	if err != nil {
 		return err
 	}
-	small := s.config.Database
+	small := large
 	small.MaxConns = s.config.ControlConns
-	control, err := openPool(ctx, p, small, Name+"-control")
+	control, err := p.Postgres(ctx, small, "control")
 	if err != nil {
 		return err
 	}
@@ -112,17 +109,6 @@ func (s *Service) openStore(ctx context.Context, p *boot.Process) error {
 		Window: store.NewWindow(), Publish: s.announce, Random: store.NewRandom(rand.Uint64()), //nolint:gosec // jitter
 	}, store.Config{Lanes: s.config.CommitLanes, Lease: s.config.Lease})
 	s.makePartitions(ctx)
-	p.Check("postgres", control.Ping)
+	p.Check("postgres", func(ctx context.Context) error { return pg.Ping(ctx, control) })
 	return nil
-}
-
-// openPool opens a pool whose name shows in the database, closed when the process has stopped.
-func openPool(ctx context.Context, p *boot.Process, cfg pg.Config, name string) (*pgxpool.Pool, error) {
-	cfg.Settings = store.Settings()
-	pool, err := pg.Open(ctx, cfg, "pawl-"+name)
-	if err != nil {
-		return nil, err
-	}
-	p.OnStop(name+" database", closeTime, func(context.Context) error { pool.Close(); return nil })
-	return pool, nil
 }

@@ -18,13 +18,3 @@ func Schema() pg.Schema {
 	}
 	return pg.Schema{Name: "core", Files: files}
 }
-
-// Settings are the session settings that the store's statements count on. They all go by key, while tables swing between
-// empty and large: a plan that was made for an empty table and reads all of it must never be kept. Their plans do not
-// depend on the parameters, so they are made once.
-func Settings() map[string]string {
-	return map[string]string{
-		"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off",
-		"plan_cache_mode": "force_generic_plan", "jit": "off",
-	}
-}

@@ -80,7 +80,7 @@ func setupOn(t testing.TB, database *testkit.Database, open bool) *bench {
 func (b *bench) pool(conns int32) *pgxpool.Pool {
 	pool, err := pg.Open(b.t.Context(), pg.Config{
 		URL: config.NewSecret(b.database.URL), MaxConns: conns, StatementTimeout: 20 * time.Second,
-		ConnectTimeout: 5 * time.Second, Settings: store.Settings(),
+		ConnectTimeout: 5 * time.Second, Settings: pg.ByKey(),
 	}, "orchestrator-test")
 	require.NoError(b.t, err)
 	b.pools = append(b.pools, pool)
