@@ -136,7 +136,8 @@ func (d *dispatcher) measure(ctx context.Context) error {
 		now := load[q.class]
 		d.metrics.dispatched(q.class, now.Dispatched)
 		q.size = windowSize(now.Slots, q.rate.perSecond(began, window.Left(q.class)))
-		window.Adjust(q.class, q.size-now.Dispatched-before[i])
+		// A step that left meanwhile may be missing in the load and have given its room back too: its room counts once.
+		window.Adjust(q.class, q.size-now.Dispatched-max(before[i], window.Room(q.class)))
 		if now.Waiting {
 			window.Wait(q.class) // perhaps another replica has left them
 		}
