@@ -24,7 +24,7 @@ demo: build stores ## ten contracts in, extracted fields out; ARGS=--exit ends t
 .PHONY: test
 test: build stores ## every test, on real PostgreSQL and Redis
 	@go build -o $(BIN)/teststores ./services/testkit/cmd/teststores
-	@$(BIN)/teststores -- go test -count=1 -timeout 10m ./services/... ./sdk/... ./tools/... ./e2e/...
+	@$(BIN)/teststores -- go test -p 1 -count=1 -timeout 15m ./services/... ./sdk/... ./tools/... ./e2e/...
 
 ##@ Work on the code
 
@@ -43,7 +43,7 @@ test-short: ## only the tests that need no store
 .PHONY: test-race
 test-race: build stores ## the services' tests under the race detector
 	@go build -o $(BIN)/teststores ./services/testkit/cmd/teststores
-	@$(BIN)/teststores -- go test -race -count=1 -timeout 20m ./services/... ./sdk/...
+	@$(BIN)/teststores -- go test -p 1 -race -count=1 -timeout 20m ./services/... ./sdk/...
 
 .PHONY: e2e
 e2e: build stores ## only the tests with real processes
