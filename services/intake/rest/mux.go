@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"mime"
 	"net/http"
@@ -86,6 +87,8 @@ func (a *api) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 			limit = int64(a.MaxDocumentBytes)
 		}
 		if r.ContentLength > limit {
+			// A caller that is still sending would lose the answer with a connection that is closed under it.
+			_, _ = io.CopyN(io.Discard, r.Body, 2*limit)
 			a.handleError(r.Context(), a.mux, nil, w, r, errBodyTooLarge(limit))
 			return
 		}
