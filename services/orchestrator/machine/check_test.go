@@ -1,6 +1,7 @@
 package machine_test
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/stretchr/testify/require"
@@ -8,22 +9,29 @@ import (
 	"pawl.internal/services/orchestrator/machine"
 )
 
-// check asserts what machine.md lists under "Always true", and more, after an event. It looks at rows and results, and not
-// at the machine's own bookkeeping, wherever there are both.
+// check asserts after an event what must always be true of a stored run (machine.Check), and what must be true of a change.
 func (w *world) check(before snapshot, ev machine.Event, out machine.Outcome) {
+	require.Empty(w.t, machine.Check(w.plan, &w.run, w.everyRow()), "after %#v", ev)
 	w.checkEnd(before)
-	w.checkHeads()
-	w.checkReadiness()
-	w.checkStatus()
-	w.checkTimers()
-	w.checkPolicies()
+	w.checkBlockage()
 	w.checkClaims(before, ev, out)
 	w.checkEffects(before, ev)
 	w.checkTables(newCoverage(), before, ev)
 	require.Equal(w.t, w.spendClosed(), !w.spendOpen, "the run's spending in %s", w.run.Status)
 }
 
-// checkEnd: exactly one terminal event a run, until it is opened again; nothing is left of an ended run.
+// everyRow holds all that is stored of the run in its current generations.
+func (w *world) everyRow() *machine.Rows {
+	var results []machine.Result
+	for ref, res := range w.stored {
+		if ref.Generation == w.run.State.Heads[ref.Step].Generation {
+			results = append(results, res)
+		}
+	}
+	return machine.NewRows(slices.Collect(maps.Values(w.live)), results)
+}
+
+// checkEnd: exactly one terminal event a run, until it is opened again.
 func (w *world) checkEnd(before snapshot) {
 	ended := 0
 	for _, e := range effectsOf[machine.Journal](w) {
@@ -33,134 +41,14 @@ func (w *world) checkEnd(before snapshot) {
 	}
 	ends := w.run.Status.Terminal() && !w.run.FinishedAt.Equal(before.run.FinishedAt)
 	require.Equal(w.t, ends, ended == 1, "%d terminal events from %s to %s", ended, before.run.Status, w.run.Status)
-	if !w.run.Status.Terminal() {
-		require.Zero(w.t, w.run.FinishedAt)
-		require.Empty(w.t, w.run.Undo)
-		return
-	}
-	require.Empty(w.t, w.live, "an ended run has rows")
-	require.Nil(w.t, w.run.State.Ending)
-	require.False(w.t, w.run.FinishedAt.IsZero())
-	for i, head := range w.run.State.Heads {
-		if i < w.plan.Total {
-			require.Contains(w.t, []machine.Phase{
-				machine.PhaseDone, machine.PhaseSkipped, machine.PhaseFailed, machine.PhaseCancelled, machine.PhaseCompensated,
-			}, head.Phase, "step %d of a run that is %s", i, w.run.Status)
-		}
-	}
-	for ref, res := range w.stored {
-		require.NotEqual(w.t, machine.StepNeedsReview, res.Status, "%+v of an ended run waits for a person", ref)
-	}
-	require.Equal(w.t, w.run.Status == machine.RunDone, w.run.Reason == "", "an end without success has a reason")
-	require.Equal(w.t, w.run.Status == machine.RunDone, w.run.Undo == "")
 	_, current := w.run.CurrentStep(w.plan)
-	require.False(w.t, current)
+	require.False(w.t, w.run.Status.Terminal() && current)
 }
 
-// finished is what machine.md and protocol.md call finished, told from the stored results.
-func (w *world) finished(step int) bool {
-	res, ok := w.result(machine.Key{Step: step, Shard: machine.Whole})
-	if !ok || w.live[res.Key].Status != "" {
-		return false
-	}
-	switch res.Status {
-	case machine.StepDone, machine.StepSkipped:
-		return true
-	case machine.StepFailed:
-		return w.run.State.Heads[step].Phase == machine.PhaseFailed && w.run.State.Heads[step].Tolerated &&
-			w.plan.Steps[step].OnError == machine.ContinueRun
-	default:
-		return false
-	}
-}
-
-// checkHeads: the head agrees with rows and results.
-func (w *world) checkHeads() {
-	done := 0
-	for i := range w.plan.Steps {
-		head, whole := w.run.State.Heads[i], machine.Key{Step: i, Shard: machine.Whole}
-		row, live := w.live[whole]
-		if live {
-			require.Equal(w.t, row.Status.Phase(), head.Phase, "head and row of step %d", i)
-			require.Equal(w.t, head.Generation, row.Generation)
-		} else {
-			require.NotContains(w.t, []machine.Phase{machine.PhaseLive, machine.PhaseExpanded, machine.PhaseNeedsReview}, head.Phase,
-				"step %d has no row", i)
-		}
-		if i < w.plan.Total && w.finished(i) {
-			done++
-			require.Contains(w.t, []machine.Phase{machine.PhaseDone, machine.PhaseSkipped, machine.PhaseFailed}, head.Phase, "step %d is finished", i)
-		}
-		w.checkShards(i)
-	}
-	require.Equal(w.t, done, w.run.StepsDone, "steps_done")
-}
-
-// checkShards: the counters agree with the rows; as many shards as allowed are active while there are any.
-func (w *world) checkShards(step int) {
-	head := w.run.State.Heads[step]
-	count := map[machine.StepStatus]int{}
-	for _, l := range w.live {
-		if l.Step == step && l.Shard != machine.Whole {
-			count[l.Status]++
-			require.Equal(w.t, head.Generation, l.Generation)
-		}
-	}
-	if head.Phase != machine.PhaseExpanded {
-		require.Empty(w.t, count, "step %d is %s and has shards", step, head.Phase)
-		return
-	}
-	active := count[machine.StepReady] + count[machine.StepQueued] + count[machine.StepRunning] + count[machine.StepBackoff]
-	require.Equal(w.t, active, head.Shards.Active, "active shards of step %d", step)
-	require.Equal(w.t, count[machine.StepWaiting], head.Shards.Waiting)
-	require.Equal(w.t, count[machine.StepNeedsReview], head.Shards.Review)
-	require.Less(w.t, head.Shards.Done+head.Shards.Skipped+head.Shards.Failed, head.Shards.Total, "an expanded step is finished")
-	if w.run.State.Ending != nil && step < w.plan.Total {
-		return
-	}
-	require.Equal(w.t, count[machine.StepPending], head.Shards.Pending())
-	if head.Shards.Pending() > 0 {
-		require.GreaterOrEqual(w.t, active, max(w.plan.Steps[step].Concurrency, 1), "step %d starves its shards", step)
-	}
-}
-
-// checkReadiness: a step has a row only when everything it needs is finished, and then it always has one.
-func (w *world) checkReadiness() {
-	for i := range w.plan.Total {
-		needs := true
-		for _, n := range w.plan.Steps[i].Needs {
-			needs = needs && w.finished(n)
-		}
-		_, live := w.live[machine.Key{Step: i, Shard: machine.Whole}]
-		if live {
-			require.True(w.t, needs, "step %d is live before its needs are finished", i)
-		}
-		if w.run.Seq > 0 && w.run.State.Ending == nil && !w.run.Status.Terminal() {
-			require.Equal(w.t, w.run.State.Heads[i].Phase == machine.PhasePending, !needs, "step %d: %s", i, w.run.State.Heads[i].Phase)
-		}
-	}
-}
-
-// checkStatus: a run that has not ended can always move, by itself or by a person; NEEDS_REVIEW is only the latter.
-func (w *world) checkStatus() {
+// checkBlockage: a run that does not move says why.
+func (w *world) checkBlockage() {
 	if w.run.Status.Terminal() || w.run.Seq == 0 {
 		return
-	}
-	moving, review, undo := false, false, false
-	for _, l := range w.live {
-		moving = moving || slices.Contains([]machine.StepStatus{
-			machine.StepReady, machine.StepQueued, machine.StepRunning, machine.StepBackoff, machine.StepWaiting,
-		}, l.Status)
-		review = review || l.Status == machine.StepNeedsReview
-		undo = undo || w.plan.IsUndo(l.Step)
-	}
-	require.True(w.t, moving || review, "the run is stuck in %s: %+v", w.run.Status, w.run.State)
-	require.Equal(w.t, !moving, w.run.Status == machine.RunNeedsReview, "moving %v, review %v, %s", moving, review, w.run.Status)
-	require.Equal(w.t, moving && undo, w.run.Status == machine.RunCompensating)
-	require.Equal(w.t, w.run.Status == machine.RunNeedsReview, !w.run.PausedAt.IsZero(), "the deadline's clock")
-	require.Equal(w.t, w.run.Status == machine.RunNeedsReview || w.run.Status == machine.RunCompensating && w.run.State.Ending.Status != machine.RunRunning, w.run.Reason != "")
-	if w.run.Status == machine.RunQueued {
-		require.True(w.t, w.run.StartedAt.IsZero())
 	}
 	rows := w.rows()
 	_, blocked := w.run.Blockage(w.plan, rows, w.now, machine.Facts{})
@@ -168,37 +56,7 @@ func (w *world) checkStatus() {
 	require.True(w.t, blocked || running, "a run that does not move has a blockage")
 }
 
-// checkTimers: what waits for a time has one, and nothing else has.
-func (w *world) checkTimers() {
-	for _, l := range w.live {
-		timed := slices.Contains([]machine.StepStatus{machine.StepRunning, machine.StepBackoff, machine.StepWaiting}, l.Status)
-		require.Equal(w.t, timed, !l.DueAt.IsZero(), "timer of %+v", l)
-		bounded := l.Status == machine.StepBackoff || l.Status == machine.StepWaiting
-		if bounded && !w.plan.IsUndo(l.Step) && w.run.NotBefore.IsZero() && w.run.PausedAt.IsZero() {
-			require.False(w.t, l.DueAt.After(w.run.DeadlineAt), "%+v waits beyond the deadline", l)
-		}
-	}
-}
-
-// checkPolicies: failures, losses and calls of unknown fate never exceed what the step allows.
-func (w *world) checkPolicies() {
-	for _, l := range w.live {
-		step := w.plan.Steps[l.Step]
-		require.GreaterOrEqual(w.t, min(l.Attempt, l.Failures, l.Losses, l.Calls, l.ClaimNo-l.Attempt), 0, "%+v", l)
-		require.LessOrEqual(w.t, l.AmbiguousOK, 1)
-		if l.Status == machine.StepNeedsReview {
-			continue
-		}
-		require.Less(w.t, l.Failures, max(step.Retry.MaxAttempts, 1), "%+v", l)
-		require.Less(w.t, l.Losses, max(step.MaxLost, 1), "%+v", l)
-		if l.Status == machine.StepBackoff && l.Reason != machine.ReasonCallAmbiguous && step.MaxCalls > 0 {
-			require.Less(w.t, l.Calls, step.MaxCalls, "%+v", l)
-		}
-	}
-}
-
-// checkClaims: a fence is granted once, the number of claims never decreases, and only the holder's outcome changes a
-// RUNNING step.
+// checkClaims: a fence is granted once, and the number of claims never decreases.
 func (w *world) checkClaims(before snapshot, ev machine.Event, out machine.Outcome) {
 	if e, ok := ev.(machine.Claimed); ok && out.Answer == machine.Granted {
 		other, used := w.granted[e.Fence]
@@ -210,7 +68,6 @@ func (w *world) checkClaims(before snapshot, ev machine.Event, out machine.Outco
 		if ok && old.Generation == l.Generation {
 			require.GreaterOrEqual(w.t, l.ClaimNo, old.ClaimNo)
 		}
-		require.Equal(w.t, l.Status == machine.StepRunning, l.Status == machine.StepRunning && l.Fence != machine.ID{})
 	}
 }
 
