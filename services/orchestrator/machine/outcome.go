@@ -86,12 +86,17 @@ func (c *change) ambiguous(e Ambiguous) (Answer, error) {
 	})
 }
 
-// parked puts a step aside; its attempt is given back.
+// parked puts a step aside; its attempt is given back. What the other side makes wait until after the deadline ends the run
+// now: nothing could come of it.
 func (c *change) parked(e Parked) (Answer, error) {
 	if e.Until.IsZero() {
 		return "", &IllegalError{Event: c.kind, State: string(StepRunning), Why: "a wait needs a time to look again"}
 	}
 	return c.outcome(e.Attempt, func(l Live) {
+		if e.Reason != "" && c.pastDeadline(l, e.Until) {
+			c.failPastDeadline(l, cause{reason: e.Reason, detail: e.Detail})
+			return
+		}
 		l.Attempt--
 		if c.awaited(l.Step) {
 			c.letGo(l)
@@ -101,13 +106,18 @@ func (c *change) parked(e Parked) (Answer, error) {
 	})
 }
 
+// pastDeadline reports whether the run will have been ended before the step can go on.
+func (c *change) pastDeadline(l Live, until time.Time) bool {
+	return !c.ending() && !c.plan.IsUndo(l.Step) && until.After(c.run.DeadlineAt)
+}
+
 // park begins a wait, which the run's deadline bounds.
 func (c *change) park(l Live, e Parked) {
 	l.Reason = e.Reason
 	c.record(l, StepWaiting, cause{reason: e.Reason, detail: e.Detail})
 	c.move(&l, StepWaiting)
 	l.DueAt = e.Until
-	if !c.plan.IsUndo(l.Step) && c.run.DeadlineAt.Before(l.DueAt) {
+	if c.pastDeadline(l, e.Until) {
 		l.DueAt = c.run.DeadlineAt
 	}
 	c.rows.put(l)
@@ -129,7 +139,7 @@ func (c *change) tryAgain(l Live, why cause) {
 // backOff lets the step wait before its next attempt. A wait that ends past the deadline ends the run now.
 func (c *change) backOff(l Live, failures int, why cause) {
 	until := c.now.Add(c.plan.Steps[l.Step].Retry.Delay(failures, why.retryAfter, c.random))
-	if !c.plan.IsUndo(l.Step) && until.After(c.run.DeadlineAt) {
+	if c.pastDeadline(l, until) {
 		c.failPastDeadline(l, why)
 		return
 	}

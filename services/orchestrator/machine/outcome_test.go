@@ -208,6 +208,81 @@ func TestAParkedStepWaitsWithoutAnAttempt(t *testing.T) {
 	require.ErrorContains(t, err, "needs a time")
 }
 
+// parkFor claims the first step and parks it.
+func parkFor(w *world, reason machine.Reason, wait time.Duration) machine.Attempt {
+	held := w.start(0, whole)
+	w.must(machine.Parked{Attempt: held, Until: w.now.Add(wait), Reason: reason, Detail: "come back later"})
+	return held
+}
+
+// A wait that a provider asks for is no reason to let people wait for an end that is certain.
+func TestAStatedWaitPastTheDeadlineEndsTheRunNow(t *testing.T) {
+	t.Parallel()
+	w := created(t, chain(usual(), usual()))
+	held := parkFor(w, machine.ReasonQuotaExhausted, 2*time.Hour)
+	require.Equal(t, machine.RunFailed, w.run.Status)
+	require.Equal(t, machine.ReasonDeadlineExceeded, w.run.Reason)
+	require.Contains(t, w.run.Detail, "quota_exhausted")
+	result := w.stored[held.Ref]
+	require.Equal(t, []any{machine.StepFailed, machine.ReasonQuotaExhausted, 1}, []any{result.Status, result.Reason, result.Attempt})
+	require.Equal(t, machine.StepCancelled, w.status(1, whole))
+	require.Len(t, effectsOf[machine.CloseSpend](w), 1)
+	require.Equal(t, machine.CallbackFailed, effectsOf[machine.OweCallback](w)[0].Event)
+}
+
+func TestWaitsThatDoNotEndTheRun(t *testing.T) {
+	t.Parallel()
+	for name, wait := range map[string]struct {
+		reason machine.Reason
+		until  time.Duration // after the deadline
+		due    time.Duration // likewise
+	}{
+		"to the deadline":                    {machine.ReasonProvider429, 0, 0},
+		"for something that may come before": {"", time.Hour, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := created(t, chain(usual()))
+			held := w.start(0, whole)
+			w.must(machine.Parked{Attempt: held, Until: w.run.DeadlineAt.Add(wait.until), Reason: wait.reason})
+			require.Equal(t, machine.StepWaiting, w.status(0, whole))
+			require.Equal(t, w.run.DeadlineAt.Add(wait.due), w.live[held.Key].DueAt)
+		})
+	}
+}
+
+func TestAStatedWaitPastTheDeadlineLeavesEffectsToTheirRules(t *testing.T) {
+	t.Parallel()
+	t.Run("one in doubt goes to a person", func(t *testing.T) {
+		t.Parallel()
+		w := created(t, chain(effect()))
+		held := w.start(0, whole)
+		w.must(machine.LeaseExpired{Ref: held.Ref, Fence: held.Fence})
+		parkFor(w, machine.ReasonProvider429, 2*time.Hour)
+		require.Equal(t, machine.StepNeedsReview, w.status(0, whole))
+		require.Equal(t, machine.RunNeedsReview, w.run.Status)
+	})
+	t.Run("one that is awaited is let go", func(t *testing.T) {
+		t.Parallel()
+		w := created(t, chain(effect()))
+		held := w.start(0, whole)
+		w.must(machine.CancelRequested{})
+		w.must(machine.Parked{Attempt: held, Until: w.now.Add(2 * time.Hour), Reason: machine.ReasonProvider429})
+		require.Equal(t, machine.RunCancelled, w.run.Status)
+		require.Equal(t, machine.StepCancelled, w.status(0, whole))
+	})
+	t.Run("an undo has no deadline", func(t *testing.T) {
+		t.Parallel()
+		w := created(t, undoable(effect(), usual()))
+		w.finish(0, whole)
+		w.must(machine.FailedPermanent{Attempt: w.start(1, whole), Reason: machine.ReasonBusinessRule})
+		held := w.start(2, whole)
+		until := w.now.Add(2 * time.Hour)
+		w.must(machine.Parked{Attempt: held, Until: until, Reason: machine.ReasonProvider429})
+		require.Equal(t, until, w.live[held.Key].DueAt)
+	})
+}
+
 func TestARunMayBeginLater(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, chain(usual()))

@@ -56,6 +56,7 @@ var stepTable = []StepTransition{ //nolint:gochecknoglobals // the table: consta
 	{KindParked, claimed, steps(StepWaiting), "the attempt is given back"},
 	{KindReleased, claimed, steps(StepReady), "the attempt is given back"},
 	{KindParked, claimed, steps(StepCancelled, StepNeedsReview), "of a run that is ending"},
+	{KindParked, claimed, steps(StepFailed, StepNeedsReview), "a wait that the other side asked for ends after the deadline: the run ends now"},
 	{KindReleased, claimed, steps(StepCancelled, StepNeedsReview), "of a run that is ending"},
 
 	{KindLeaseExpired, steps(StepRunning), steps(StepReady, StepFailed, StepNeedsReview), "READY until max_lost losses; then FailedPermanent(worker_lost)"},
