@@ -1096,7 +1096,9 @@ func (x *GetRouteResponse) GetTargets() []string {
 
 // Waiting says that a permit is awaited.
 type GenerateResponse_Waiting struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of the limit that gives it.
+	Limit         string `protobuf:"bytes,1,opt,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1129,6 +1131,13 @@ func (x *GenerateResponse_Waiting) ProtoReflect() protoreflect.Message {
 // Deprecated: Use GenerateResponse_Waiting.ProtoReflect.Descriptor instead.
 func (*GenerateResponse_Waiting) Descriptor() ([]byte, []int) {
 	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{2, 0}
+}
+
+func (x *GenerateResponse_Waiting) GetLimit() string {
+	if x != nil {
+		return x.Limit
+	}
+	return ""
 }
 
 // Granted says how long the permit was awaited.
@@ -1298,13 +1307,14 @@ const file_pawl_system_v1_gateway_proto_rawDesc = "" +
 	"\f_temperatureB\b\n" +
 	"\x06_top_pB\x14\n" +
 	"\x12_max_output_tokensB\a\n" +
-	"\x05_seed\"\xe3\x02\n" +
+	"\x05_seed\"\xf9\x02\n" +
 	"\x10GenerateResponse\x12D\n" +
 	"\awaiting\x18\x01 \x01(\v2(.pawl.system.v1.GenerateResponse.WaitingH\x00R\awaiting\x12D\n" +
 	"\agranted\x18\x02 \x01(\v2(.pawl.system.v1.GenerateResponse.GrantedH\x00R\agranted\x120\n" +
 	"\x06answer\x18\x03 \x01(\v2\x16.pawl.system.v1.AnswerH\x00R\x06answer\x127\n" +
-	"\afailure\x18\x04 \x01(\v2\x1b.pawl.system.v1.CallFailureH\x00R\afailure\x1a\t\n" +
-	"\aWaiting\x1aE\n" +
+	"\afailure\x18\x04 \x01(\v2\x1b.pawl.system.v1.CallFailureH\x00R\afailure\x1a\x1f\n" +
+	"\aWaiting\x12\x14\n" +
+	"\x05limit\x18\x01 \x01(\tR\x05limit\x1aE\n" +
 	"\aGranted\x12:\n" +
 	"\vpermit_wait\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"permitWaitB\x06\n" +

@@ -2344,7 +2344,9 @@ type Hold struct {
 	// The claim's number.
 	ClaimNo int32 `protobuf:"varint,3,opt,name=claim_no,json=claimNo,proto3" json:"claim_no,omitempty"`
 	// Time that it has waited for permits.
-	PermitWait    *durationpb.Duration `protobuf:"bytes,4,opt,name=permit_wait,json=permitWait,proto3" json:"permit_wait,omitempty"`
+	PermitWait *durationpb.Duration `protobuf:"bytes,4,opt,name=permit_wait,json=permitWait,proto3" json:"permit_wait,omitempty"`
+	// The permit that it waits for now; absent when it waits for none.
+	AwaitedPermit *AwaitedPermit `protobuf:"bytes,5,opt,name=awaited_permit,json=awaitedPermit,proto3" json:"awaited_permit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2407,6 +2409,68 @@ func (x *Hold) GetPermitWait() *durationpb.Duration {
 	return nil
 }
 
+func (x *Hold) GetAwaitedPermit() *AwaitedPermit {
+	if x != nil {
+		return x.AwaitedPermit
+	}
+	return nil
+}
+
+// AwaitedPermit is a permit that a step waits for.
+type AwaitedPermit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of the limit.
+	Limit string `protobuf:"bytes,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	// How long it has waited for this one.
+	Waited        *durationpb.Duration `protobuf:"bytes,2,opt,name=waited,proto3" json:"waited,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AwaitedPermit) Reset() {
+	*x = AwaitedPermit{}
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AwaitedPermit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AwaitedPermit) ProtoMessage() {}
+
+func (x *AwaitedPermit) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AwaitedPermit.ProtoReflect.Descriptor instead.
+func (*AwaitedPermit) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *AwaitedPermit) GetLimit() string {
+	if x != nil {
+		return x.Limit
+	}
+	return ""
+}
+
+func (x *AwaitedPermit) GetWaited() *durationpb.Duration {
+	if x != nil {
+		return x.Waited
+	}
+	return nil
+}
+
 // HeartbeatResponse confirms the lease.
 type HeartbeatResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2420,7 +2484,7 @@ type HeartbeatResponse struct {
 
 func (x *HeartbeatResponse) Reset() {
 	*x = HeartbeatResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[30]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2432,7 +2496,7 @@ func (x *HeartbeatResponse) String() string {
 func (*HeartbeatResponse) ProtoMessage() {}
 
 func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[30]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2445,7 +2509,7 @@ func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatResponse.ProtoReflect.Descriptor instead.
 func (*HeartbeatResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{30}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *HeartbeatResponse) GetLease() *durationpb.Duration {
@@ -2477,7 +2541,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[31]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2489,7 +2553,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[31]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2502,7 +2566,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{31}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Stop) GetStep() *StepRef {
@@ -2541,7 +2605,7 @@ type ReleaseStepsRequest struct {
 
 func (x *ReleaseStepsRequest) Reset() {
 	*x = ReleaseStepsRequest{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[32]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2553,7 +2617,7 @@ func (x *ReleaseStepsRequest) String() string {
 func (*ReleaseStepsRequest) ProtoMessage() {}
 
 func (x *ReleaseStepsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[32]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2566,7 +2630,7 @@ func (x *ReleaseStepsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseStepsRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseStepsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{32}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ReleaseStepsRequest) GetRunnerId() []byte {
@@ -2601,7 +2665,7 @@ type ReleaseStepsResponse struct {
 
 func (x *ReleaseStepsResponse) Reset() {
 	*x = ReleaseStepsResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[33]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2613,7 +2677,7 @@ func (x *ReleaseStepsResponse) String() string {
 func (*ReleaseStepsResponse) ProtoMessage() {}
 
 func (x *ReleaseStepsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[33]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2626,7 +2690,7 @@ func (x *ReleaseStepsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseStepsResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseStepsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{33}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ReleaseStepsResponse) GetReleased() int32 {
@@ -2647,7 +2711,7 @@ type RecordSpendRequest struct {
 
 func (x *RecordSpendRequest) Reset() {
 	*x = RecordSpendRequest{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[34]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2659,7 +2723,7 @@ func (x *RecordSpendRequest) String() string {
 func (*RecordSpendRequest) ProtoMessage() {}
 
 func (x *RecordSpendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[34]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2672,7 +2736,7 @@ func (x *RecordSpendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordSpendRequest.ProtoReflect.Descriptor instead.
 func (*RecordSpendRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{34}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RecordSpendRequest) GetRuns() []*RecordSpendRequest_RunSpend {
@@ -2691,7 +2755,7 @@ type RecordSpendResponse struct {
 
 func (x *RecordSpendResponse) Reset() {
 	*x = RecordSpendResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[35]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2703,7 +2767,7 @@ func (x *RecordSpendResponse) String() string {
 func (*RecordSpendResponse) ProtoMessage() {}
 
 func (x *RecordSpendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[35]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2716,7 +2780,7 @@ func (x *RecordSpendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordSpendResponse.ProtoReflect.Descriptor instead.
 func (*RecordSpendResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{35}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{36}
 }
 
 // CreatePipelineRequest carries a checked pipeline.
@@ -2734,7 +2798,7 @@ type CreatePipelineRequest struct {
 
 func (x *CreatePipelineRequest) Reset() {
 	*x = CreatePipelineRequest{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[36]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2746,7 +2810,7 @@ func (x *CreatePipelineRequest) String() string {
 func (*CreatePipelineRequest) ProtoMessage() {}
 
 func (x *CreatePipelineRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[36]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2759,7 +2823,7 @@ func (x *CreatePipelineRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePipelineRequest.ProtoReflect.Descriptor instead.
 func (*CreatePipelineRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{36}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *CreatePipelineRequest) GetTenant() string {
@@ -2796,7 +2860,7 @@ type CreatePipelineResponse struct {
 
 func (x *CreatePipelineResponse) Reset() {
 	*x = CreatePipelineResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[37]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2808,7 +2872,7 @@ func (x *CreatePipelineResponse) String() string {
 func (*CreatePipelineResponse) ProtoMessage() {}
 
 func (x *CreatePipelineResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[37]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2821,7 +2885,7 @@ func (x *CreatePipelineResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePipelineResponse.ProtoReflect.Descriptor instead.
 func (*CreatePipelineResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{37}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CreatePipelineResponse) GetPipeline() *v1.Pipeline {
@@ -2856,7 +2920,7 @@ type GetPipelineRequest struct {
 
 func (x *GetPipelineRequest) Reset() {
 	*x = GetPipelineRequest{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[38]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2868,7 +2932,7 @@ func (x *GetPipelineRequest) String() string {
 func (*GetPipelineRequest) ProtoMessage() {}
 
 func (x *GetPipelineRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[38]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2881,7 +2945,7 @@ func (x *GetPipelineRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPipelineRequest.ProtoReflect.Descriptor instead.
 func (*GetPipelineRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{38}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *GetPipelineRequest) GetTenant() string {
@@ -2945,7 +3009,7 @@ type GetPipelineResponse struct {
 
 func (x *GetPipelineResponse) Reset() {
 	*x = GetPipelineResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[39]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2957,7 +3021,7 @@ func (x *GetPipelineResponse) String() string {
 func (*GetPipelineResponse) ProtoMessage() {}
 
 func (x *GetPipelineResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[39]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2970,7 +3034,7 @@ func (x *GetPipelineResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPipelineResponse.ProtoReflect.Descriptor instead.
 func (*GetPipelineResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{39}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *GetPipelineResponse) GetPipeline() *v1.Pipeline {
@@ -2993,7 +3057,7 @@ type ListPipelinesRequest struct {
 
 func (x *ListPipelinesRequest) Reset() {
 	*x = ListPipelinesRequest{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[40]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3005,7 +3069,7 @@ func (x *ListPipelinesRequest) String() string {
 func (*ListPipelinesRequest) ProtoMessage() {}
 
 func (x *ListPipelinesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[40]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3018,7 +3082,7 @@ func (x *ListPipelinesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPipelinesRequest.ProtoReflect.Descriptor instead.
 func (*ListPipelinesRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{40}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListPipelinesRequest) GetTenant() string {
@@ -3048,7 +3112,7 @@ type ListPipelinesResponse struct {
 
 func (x *ListPipelinesResponse) Reset() {
 	*x = ListPipelinesResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[41]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3060,7 +3124,7 @@ func (x *ListPipelinesResponse) String() string {
 func (*ListPipelinesResponse) ProtoMessage() {}
 
 func (x *ListPipelinesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[41]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3073,7 +3137,7 @@ func (x *ListPipelinesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPipelinesResponse.ProtoReflect.Descriptor instead.
 func (*ListPipelinesResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{41}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListPipelinesResponse) GetPipelines() []*v1.Pipeline {
@@ -3109,7 +3173,7 @@ type CreateDocumentRequest struct {
 
 func (x *CreateDocumentRequest) Reset() {
 	*x = CreateDocumentRequest{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[42]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3121,7 +3185,7 @@ func (x *CreateDocumentRequest) String() string {
 func (*CreateDocumentRequest) ProtoMessage() {}
 
 func (x *CreateDocumentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[42]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3134,7 +3198,7 @@ func (x *CreateDocumentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateDocumentRequest.ProtoReflect.Descriptor instead.
 func (*CreateDocumentRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{42}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CreateDocumentRequest) GetTenant() string {
@@ -3185,7 +3249,7 @@ type CreateDocumentResponse struct {
 
 func (x *CreateDocumentResponse) Reset() {
 	*x = CreateDocumentResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[43]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3197,7 +3261,7 @@ func (x *CreateDocumentResponse) String() string {
 func (*CreateDocumentResponse) ProtoMessage() {}
 
 func (x *CreateDocumentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[43]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3210,7 +3274,7 @@ func (x *CreateDocumentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateDocumentResponse.ProtoReflect.Descriptor instead.
 func (*CreateDocumentResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{43}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *CreateDocumentResponse) GetDocumentId() string {
@@ -3242,7 +3306,7 @@ type GetDocumentRequest struct {
 
 func (x *GetDocumentRequest) Reset() {
 	*x = GetDocumentRequest{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[44]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3254,7 +3318,7 @@ func (x *GetDocumentRequest) String() string {
 func (*GetDocumentRequest) ProtoMessage() {}
 
 func (x *GetDocumentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[44]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3267,7 +3331,7 @@ func (x *GetDocumentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDocumentRequest.ProtoReflect.Descriptor instead.
 func (*GetDocumentRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{44}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *GetDocumentRequest) GetTenant() string {
@@ -3304,7 +3368,7 @@ type GetDocumentResponse struct {
 
 func (x *GetDocumentResponse) Reset() {
 	*x = GetDocumentResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[45]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3316,7 +3380,7 @@ func (x *GetDocumentResponse) String() string {
 func (*GetDocumentResponse) ProtoMessage() {}
 
 func (x *GetDocumentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[45]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3329,7 +3393,7 @@ func (x *GetDocumentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDocumentResponse.ProtoReflect.Descriptor instead.
 func (*GetDocumentResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{45}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *GetDocumentResponse) GetDocument() *v1.Document {
@@ -3357,7 +3421,7 @@ type Outcome_Succeeded struct {
 
 func (x *Outcome_Succeeded) Reset() {
 	*x = Outcome_Succeeded{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[49]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3369,7 +3433,7 @@ func (x *Outcome_Succeeded) String() string {
 func (*Outcome_Succeeded) ProtoMessage() {}
 
 func (x *Outcome_Succeeded) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[49]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3401,7 +3465,7 @@ type Outcome_Skipped struct {
 
 func (x *Outcome_Skipped) Reset() {
 	*x = Outcome_Skipped{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[50]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3413,7 +3477,7 @@ func (x *Outcome_Skipped) String() string {
 func (*Outcome_Skipped) ProtoMessage() {}
 
 func (x *Outcome_Skipped) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[50]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3440,7 +3504,7 @@ type Outcome_Expanded struct {
 
 func (x *Outcome_Expanded) Reset() {
 	*x = Outcome_Expanded{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[51]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3452,7 +3516,7 @@ func (x *Outcome_Expanded) String() string {
 func (*Outcome_Expanded) ProtoMessage() {}
 
 func (x *Outcome_Expanded) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[51]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3494,7 +3558,7 @@ type Outcome_Failed struct {
 
 func (x *Outcome_Failed) Reset() {
 	*x = Outcome_Failed{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[52]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3506,7 +3570,7 @@ func (x *Outcome_Failed) String() string {
 func (*Outcome_Failed) ProtoMessage() {}
 
 func (x *Outcome_Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[52]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3572,7 +3636,7 @@ type Outcome_ReviewRequested struct {
 
 func (x *Outcome_ReviewRequested) Reset() {
 	*x = Outcome_ReviewRequested{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[53]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3584,7 +3648,7 @@ func (x *Outcome_ReviewRequested) String() string {
 func (*Outcome_ReviewRequested) ProtoMessage() {}
 
 func (x *Outcome_ReviewRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[53]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3636,7 +3700,7 @@ type Outcome_Parked struct {
 
 func (x *Outcome_Parked) Reset() {
 	*x = Outcome_Parked{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[54]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3648,7 +3712,7 @@ func (x *Outcome_Parked) String() string {
 func (*Outcome_Parked) ProtoMessage() {}
 
 func (x *Outcome_Parked) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[54]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3698,7 +3762,7 @@ type RecordSpendRequest_RunSpend struct {
 
 func (x *RecordSpendRequest_RunSpend) Reset() {
 	*x = RecordSpendRequest_RunSpend{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[55]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3710,7 +3774,7 @@ func (x *RecordSpendRequest_RunSpend) String() string {
 func (*RecordSpendRequest_RunSpend) ProtoMessage() {}
 
 func (x *RecordSpendRequest_RunSpend) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[55]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3723,7 +3787,7 @@ func (x *RecordSpendRequest_RunSpend) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordSpendRequest_RunSpend.ProtoReflect.Descriptor instead.
 func (*RecordSpendRequest_RunSpend) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{34, 0}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{35, 0}
 }
 
 func (x *RecordSpendRequest_RunSpend) GetRunId() []byte {
@@ -3934,13 +3998,17 @@ const file_pawl_system_v1_orchestrator_proto_rawDesc = "" +
 	"\vdescription\x18\x04 \x01(\tR\vdescription\"J\n" +
 	"\tLaneSlots\x12'\n" +
 	"\x05class\x18\x01 \x01(\x0e2\x11.pawl.v1.RunClassR\x05class\x12\x14\n" +
-	"\x05slots\x18\x02 \x01(\x05R\x05slots\"\xb1\x01\n" +
+	"\x05slots\x18\x02 \x01(\x05R\x05slots\"\xf7\x01\n" +
 	"\x04Hold\x123\n" +
 	"\x04step\x18\x01 \x01(\v2\x17.pawl.system.v1.StepRefB\x06\xbaH\x03\xc8\x01\x01R\x04step\x12\x1d\n" +
 	"\x05fence\x18\x02 \x01(\fB\a\xbaH\x04z\x02h\x10R\x05fence\x12\x19\n" +
 	"\bclaim_no\x18\x03 \x01(\x05R\aclaimNo\x12:\n" +
 	"\vpermit_wait\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"permitWait\"p\n" +
+	"permitWait\x12D\n" +
+	"\x0eawaited_permit\x18\x05 \x01(\v2\x1d.pawl.system.v1.AwaitedPermitR\rawaitedPermit\"b\n" +
+	"\rAwaitedPermit\x12\x1e\n" +
+	"\x05limit\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x05limit\x121\n" +
+	"\x06waited\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06waited\"p\n" +
 	"\x11HeartbeatResponse\x12/\n" +
 	"\x05lease\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12*\n" +
 	"\x05stops\x18\x02 \x03(\v2\x14.pawl.system.v1.StopR\x05stops\"}\n" +
@@ -4053,7 +4121,7 @@ func file_pawl_system_v1_orchestrator_proto_rawDescGZIP() []byte {
 }
 
 var file_pawl_system_v1_orchestrator_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_pawl_system_v1_orchestrator_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
+var file_pawl_system_v1_orchestrator_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
 var file_pawl_system_v1_orchestrator_proto_goTypes = []any{
 	(ClaimStatus)(0),                    // 0: pawl.system.v1.ClaimStatus
 	(CompleteStatus)(0),                 // 1: pawl.system.v1.CompleteStatus
@@ -4089,141 +4157,144 @@ var file_pawl_system_v1_orchestrator_proto_goTypes = []any{
 	(*HeartbeatRequest)(nil),            // 31: pawl.system.v1.HeartbeatRequest
 	(*LaneSlots)(nil),                   // 32: pawl.system.v1.LaneSlots
 	(*Hold)(nil),                        // 33: pawl.system.v1.Hold
-	(*HeartbeatResponse)(nil),           // 34: pawl.system.v1.HeartbeatResponse
-	(*Stop)(nil),                        // 35: pawl.system.v1.Stop
-	(*ReleaseStepsRequest)(nil),         // 36: pawl.system.v1.ReleaseStepsRequest
-	(*ReleaseStepsResponse)(nil),        // 37: pawl.system.v1.ReleaseStepsResponse
-	(*RecordSpendRequest)(nil),          // 38: pawl.system.v1.RecordSpendRequest
-	(*RecordSpendResponse)(nil),         // 39: pawl.system.v1.RecordSpendResponse
-	(*CreatePipelineRequest)(nil),       // 40: pawl.system.v1.CreatePipelineRequest
-	(*CreatePipelineResponse)(nil),      // 41: pawl.system.v1.CreatePipelineResponse
-	(*GetPipelineRequest)(nil),          // 42: pawl.system.v1.GetPipelineRequest
-	(*GetPipelineResponse)(nil),         // 43: pawl.system.v1.GetPipelineResponse
-	(*ListPipelinesRequest)(nil),        // 44: pawl.system.v1.ListPipelinesRequest
-	(*ListPipelinesResponse)(nil),       // 45: pawl.system.v1.ListPipelinesResponse
-	(*CreateDocumentRequest)(nil),       // 46: pawl.system.v1.CreateDocumentRequest
-	(*CreateDocumentResponse)(nil),      // 47: pawl.system.v1.CreateDocumentResponse
-	(*GetDocumentRequest)(nil),          // 48: pawl.system.v1.GetDocumentRequest
-	(*GetDocumentResponse)(nil),         // 49: pawl.system.v1.GetDocumentResponse
-	nil,                                 // 50: pawl.system.v1.CreateRunRequest.LabelsEntry
-	nil,                                 // 51: pawl.system.v1.Assignment.LabelsEntry
-	nil,                                 // 52: pawl.system.v1.Assignment.OutputsEntry
-	(*Outcome_Succeeded)(nil),           // 53: pawl.system.v1.Outcome.Succeeded
-	(*Outcome_Skipped)(nil),             // 54: pawl.system.v1.Outcome.Skipped
-	(*Outcome_Expanded)(nil),            // 55: pawl.system.v1.Outcome.Expanded
-	(*Outcome_Failed)(nil),              // 56: pawl.system.v1.Outcome.Failed
-	(*Outcome_ReviewRequested)(nil),     // 57: pawl.system.v1.Outcome.ReviewRequested
-	(*Outcome_Parked)(nil),              // 58: pawl.system.v1.Outcome.Parked
-	(*RecordSpendRequest_RunSpend)(nil), // 59: pawl.system.v1.RecordSpendRequest.RunSpend
-	(v1.RunClass)(0),                    // 60: pawl.v1.RunClass
-	(*durationpb.Duration)(nil),         // 61: google.protobuf.Duration
-	(v1.RunStatus)(0),                   // 62: pawl.v1.RunStatus
-	(*v1.Run)(nil),                      // 63: pawl.v1.Run
-	(*v1.ListRunsRequest)(nil),          // 64: pawl.v1.ListRunsRequest
-	(*v1.RunStep)(nil),                  // 65: pawl.v1.RunStep
-	(*v1.ListRunEventsRequest)(nil),     // 66: pawl.v1.ListRunEventsRequest
-	(*v1.RunEvent)(nil),                 // 67: pawl.v1.RunEvent
-	(*timestamppb.Timestamp)(nil),       // 68: google.protobuf.Timestamp
-	(*v1.Pipeline)(nil),                 // 69: pawl.v1.Pipeline
-	(*v1.ListPipelinesRequest)(nil),     // 70: pawl.v1.ListPipelinesRequest
-	(*v1.Document)(nil),                 // 71: pawl.v1.Document
+	(*AwaitedPermit)(nil),               // 34: pawl.system.v1.AwaitedPermit
+	(*HeartbeatResponse)(nil),           // 35: pawl.system.v1.HeartbeatResponse
+	(*Stop)(nil),                        // 36: pawl.system.v1.Stop
+	(*ReleaseStepsRequest)(nil),         // 37: pawl.system.v1.ReleaseStepsRequest
+	(*ReleaseStepsResponse)(nil),        // 38: pawl.system.v1.ReleaseStepsResponse
+	(*RecordSpendRequest)(nil),          // 39: pawl.system.v1.RecordSpendRequest
+	(*RecordSpendResponse)(nil),         // 40: pawl.system.v1.RecordSpendResponse
+	(*CreatePipelineRequest)(nil),       // 41: pawl.system.v1.CreatePipelineRequest
+	(*CreatePipelineResponse)(nil),      // 42: pawl.system.v1.CreatePipelineResponse
+	(*GetPipelineRequest)(nil),          // 43: pawl.system.v1.GetPipelineRequest
+	(*GetPipelineResponse)(nil),         // 44: pawl.system.v1.GetPipelineResponse
+	(*ListPipelinesRequest)(nil),        // 45: pawl.system.v1.ListPipelinesRequest
+	(*ListPipelinesResponse)(nil),       // 46: pawl.system.v1.ListPipelinesResponse
+	(*CreateDocumentRequest)(nil),       // 47: pawl.system.v1.CreateDocumentRequest
+	(*CreateDocumentResponse)(nil),      // 48: pawl.system.v1.CreateDocumentResponse
+	(*GetDocumentRequest)(nil),          // 49: pawl.system.v1.GetDocumentRequest
+	(*GetDocumentResponse)(nil),         // 50: pawl.system.v1.GetDocumentResponse
+	nil,                                 // 51: pawl.system.v1.CreateRunRequest.LabelsEntry
+	nil,                                 // 52: pawl.system.v1.Assignment.LabelsEntry
+	nil,                                 // 53: pawl.system.v1.Assignment.OutputsEntry
+	(*Outcome_Succeeded)(nil),           // 54: pawl.system.v1.Outcome.Succeeded
+	(*Outcome_Skipped)(nil),             // 55: pawl.system.v1.Outcome.Skipped
+	(*Outcome_Expanded)(nil),            // 56: pawl.system.v1.Outcome.Expanded
+	(*Outcome_Failed)(nil),              // 57: pawl.system.v1.Outcome.Failed
+	(*Outcome_ReviewRequested)(nil),     // 58: pawl.system.v1.Outcome.ReviewRequested
+	(*Outcome_Parked)(nil),              // 59: pawl.system.v1.Outcome.Parked
+	(*RecordSpendRequest_RunSpend)(nil), // 60: pawl.system.v1.RecordSpendRequest.RunSpend
+	(v1.RunClass)(0),                    // 61: pawl.v1.RunClass
+	(*durationpb.Duration)(nil),         // 62: google.protobuf.Duration
+	(v1.RunStatus)(0),                   // 63: pawl.v1.RunStatus
+	(*v1.Run)(nil),                      // 64: pawl.v1.Run
+	(*v1.ListRunsRequest)(nil),          // 65: pawl.v1.ListRunsRequest
+	(*v1.RunStep)(nil),                  // 66: pawl.v1.RunStep
+	(*v1.ListRunEventsRequest)(nil),     // 67: pawl.v1.ListRunEventsRequest
+	(*v1.RunEvent)(nil),                 // 68: pawl.v1.RunEvent
+	(*timestamppb.Timestamp)(nil),       // 69: google.protobuf.Timestamp
+	(*v1.Pipeline)(nil),                 // 70: pawl.v1.Pipeline
+	(*v1.ListPipelinesRequest)(nil),     // 71: pawl.v1.ListPipelinesRequest
+	(*v1.Document)(nil),                 // 72: pawl.v1.Document
 }
 var file_pawl_system_v1_orchestrator_proto_depIdxs = []int32{
 	4,  // 0: pawl.system.v1.CreateRunRequest.idempotency:type_name -> pawl.system.v1.Idempotency
-	60, // 1: pawl.system.v1.CreateRunRequest.class:type_name -> pawl.v1.RunClass
-	50, // 2: pawl.system.v1.CreateRunRequest.labels:type_name -> pawl.system.v1.CreateRunRequest.LabelsEntry
-	61, // 3: pawl.system.v1.CreateRunRequest.deadline:type_name -> google.protobuf.Duration
-	62, // 4: pawl.system.v1.CreateRunResponse.status:type_name -> pawl.v1.RunStatus
-	63, // 5: pawl.system.v1.GetRunResponse.run:type_name -> pawl.v1.Run
-	64, // 6: pawl.system.v1.ListRunsRequest.query:type_name -> pawl.v1.ListRunsRequest
-	63, // 7: pawl.system.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
-	65, // 8: pawl.system.v1.ListRunStepsResponse.steps:type_name -> pawl.v1.RunStep
-	66, // 9: pawl.system.v1.ListRunEventsRequest.query:type_name -> pawl.v1.ListRunEventsRequest
-	67, // 10: pawl.system.v1.ListRunEventsResponse.events:type_name -> pawl.v1.RunEvent
-	63, // 11: pawl.system.v1.CancelRunResponse.run:type_name -> pawl.v1.Run
-	63, // 12: pawl.system.v1.RetryRunResponse.run:type_name -> pawl.v1.Run
+	61, // 1: pawl.system.v1.CreateRunRequest.class:type_name -> pawl.v1.RunClass
+	51, // 2: pawl.system.v1.CreateRunRequest.labels:type_name -> pawl.system.v1.CreateRunRequest.LabelsEntry
+	62, // 3: pawl.system.v1.CreateRunRequest.deadline:type_name -> google.protobuf.Duration
+	63, // 4: pawl.system.v1.CreateRunResponse.status:type_name -> pawl.v1.RunStatus
+	64, // 5: pawl.system.v1.GetRunResponse.run:type_name -> pawl.v1.Run
+	65, // 6: pawl.system.v1.ListRunsRequest.query:type_name -> pawl.v1.ListRunsRequest
+	64, // 7: pawl.system.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
+	66, // 8: pawl.system.v1.ListRunStepsResponse.steps:type_name -> pawl.v1.RunStep
+	67, // 9: pawl.system.v1.ListRunEventsRequest.query:type_name -> pawl.v1.ListRunEventsRequest
+	68, // 10: pawl.system.v1.ListRunEventsResponse.events:type_name -> pawl.v1.RunEvent
+	64, // 11: pawl.system.v1.CancelRunResponse.run:type_name -> pawl.v1.Run
+	64, // 12: pawl.system.v1.RetryRunResponse.run:type_name -> pawl.v1.Run
 	21, // 13: pawl.system.v1.ClaimStepsRequest.claims:type_name -> pawl.system.v1.Claim
 	19, // 14: pawl.system.v1.Claim.step:type_name -> pawl.system.v1.StepRef
 	23, // 15: pawl.system.v1.ClaimStepsResponse.results:type_name -> pawl.system.v1.ClaimResult
 	0,  // 16: pawl.system.v1.ClaimResult.status:type_name -> pawl.system.v1.ClaimStatus
 	24, // 17: pawl.system.v1.ClaimResult.assignment:type_name -> pawl.system.v1.Assignment
-	60, // 18: pawl.system.v1.Assignment.class:type_name -> pawl.v1.RunClass
-	51, // 19: pawl.system.v1.Assignment.labels:type_name -> pawl.system.v1.Assignment.LabelsEntry
-	52, // 20: pawl.system.v1.Assignment.outputs:type_name -> pawl.system.v1.Assignment.OutputsEntry
-	61, // 21: pawl.system.v1.Assignment.deadline_in:type_name -> google.protobuf.Duration
+	61, // 18: pawl.system.v1.Assignment.class:type_name -> pawl.v1.RunClass
+	52, // 19: pawl.system.v1.Assignment.labels:type_name -> pawl.system.v1.Assignment.LabelsEntry
+	53, // 20: pawl.system.v1.Assignment.outputs:type_name -> pawl.system.v1.Assignment.OutputsEntry
+	62, // 21: pawl.system.v1.Assignment.deadline_in:type_name -> google.protobuf.Duration
 	26, // 22: pawl.system.v1.CompleteStepsRequest.outcomes:type_name -> pawl.system.v1.Outcome
 	19, // 23: pawl.system.v1.Outcome.step:type_name -> pawl.system.v1.StepRef
-	53, // 24: pawl.system.v1.Outcome.succeeded:type_name -> pawl.system.v1.Outcome.Succeeded
-	54, // 25: pawl.system.v1.Outcome.skipped:type_name -> pawl.system.v1.Outcome.Skipped
-	55, // 26: pawl.system.v1.Outcome.expanded:type_name -> pawl.system.v1.Outcome.Expanded
-	56, // 27: pawl.system.v1.Outcome.failed:type_name -> pawl.system.v1.Outcome.Failed
-	57, // 28: pawl.system.v1.Outcome.review_requested:type_name -> pawl.system.v1.Outcome.ReviewRequested
-	58, // 29: pawl.system.v1.Outcome.parked:type_name -> pawl.system.v1.Outcome.Parked
+	54, // 24: pawl.system.v1.Outcome.succeeded:type_name -> pawl.system.v1.Outcome.Succeeded
+	55, // 25: pawl.system.v1.Outcome.skipped:type_name -> pawl.system.v1.Outcome.Skipped
+	56, // 26: pawl.system.v1.Outcome.expanded:type_name -> pawl.system.v1.Outcome.Expanded
+	57, // 27: pawl.system.v1.Outcome.failed:type_name -> pawl.system.v1.Outcome.Failed
+	58, // 28: pawl.system.v1.Outcome.review_requested:type_name -> pawl.system.v1.Outcome.ReviewRequested
+	59, // 29: pawl.system.v1.Outcome.parked:type_name -> pawl.system.v1.Outcome.Parked
 	27, // 30: pawl.system.v1.Outcome.usage:type_name -> pawl.system.v1.Usage
-	68, // 31: pawl.system.v1.Outcome.started_at:type_name -> google.protobuf.Timestamp
+	69, // 31: pawl.system.v1.Outcome.started_at:type_name -> google.protobuf.Timestamp
 	28, // 32: pawl.system.v1.Usage.run_spend:type_name -> pawl.system.v1.Spend
 	30, // 33: pawl.system.v1.CompleteStepsResponse.results:type_name -> pawl.system.v1.CompleteResult
 	1,  // 34: pawl.system.v1.CompleteResult.status:type_name -> pawl.system.v1.CompleteStatus
 	32, // 35: pawl.system.v1.HeartbeatRequest.lanes:type_name -> pawl.system.v1.LaneSlots
 	33, // 36: pawl.system.v1.HeartbeatRequest.holds:type_name -> pawl.system.v1.Hold
-	60, // 37: pawl.system.v1.LaneSlots.class:type_name -> pawl.v1.RunClass
+	61, // 37: pawl.system.v1.LaneSlots.class:type_name -> pawl.v1.RunClass
 	19, // 38: pawl.system.v1.Hold.step:type_name -> pawl.system.v1.StepRef
-	61, // 39: pawl.system.v1.Hold.permit_wait:type_name -> google.protobuf.Duration
-	61, // 40: pawl.system.v1.HeartbeatResponse.lease:type_name -> google.protobuf.Duration
-	35, // 41: pawl.system.v1.HeartbeatResponse.stops:type_name -> pawl.system.v1.Stop
-	19, // 42: pawl.system.v1.Stop.step:type_name -> pawl.system.v1.StepRef
-	2,  // 43: pawl.system.v1.Stop.reason:type_name -> pawl.system.v1.StopReason
-	33, // 44: pawl.system.v1.ReleaseStepsRequest.holds:type_name -> pawl.system.v1.Hold
-	59, // 45: pawl.system.v1.RecordSpendRequest.runs:type_name -> pawl.system.v1.RecordSpendRequest.RunSpend
-	69, // 46: pawl.system.v1.CreatePipelineResponse.pipeline:type_name -> pawl.v1.Pipeline
-	69, // 47: pawl.system.v1.GetPipelineResponse.pipeline:type_name -> pawl.v1.Pipeline
-	70, // 48: pawl.system.v1.ListPipelinesRequest.query:type_name -> pawl.v1.ListPipelinesRequest
-	69, // 49: pawl.system.v1.ListPipelinesResponse.pipelines:type_name -> pawl.v1.Pipeline
-	4,  // 50: pawl.system.v1.CreateDocumentRequest.idempotency:type_name -> pawl.system.v1.Idempotency
-	71, // 51: pawl.system.v1.GetDocumentResponse.document:type_name -> pawl.v1.Document
-	3,  // 52: pawl.system.v1.Outcome.Failed.class:type_name -> pawl.system.v1.Outcome.FailureClass
-	61, // 53: pawl.system.v1.Outcome.Failed.retry_after:type_name -> google.protobuf.Duration
-	61, // 54: pawl.system.v1.Outcome.Parked.until:type_name -> google.protobuf.Duration
-	28, // 55: pawl.system.v1.RecordSpendRequest.RunSpend.spend:type_name -> pawl.system.v1.Spend
-	5,  // 56: pawl.system.v1.OrchestratorService.CreateRun:input_type -> pawl.system.v1.CreateRunRequest
-	7,  // 57: pawl.system.v1.OrchestratorService.GetRun:input_type -> pawl.system.v1.GetRunRequest
-	9,  // 58: pawl.system.v1.OrchestratorService.ListRuns:input_type -> pawl.system.v1.ListRunsRequest
-	11, // 59: pawl.system.v1.OrchestratorService.ListRunSteps:input_type -> pawl.system.v1.ListRunStepsRequest
-	13, // 60: pawl.system.v1.OrchestratorService.ListRunEvents:input_type -> pawl.system.v1.ListRunEventsRequest
-	15, // 61: pawl.system.v1.OrchestratorService.CancelRun:input_type -> pawl.system.v1.CancelRunRequest
-	17, // 62: pawl.system.v1.OrchestratorService.RetryRun:input_type -> pawl.system.v1.RetryRunRequest
-	20, // 63: pawl.system.v1.OrchestratorService.ClaimSteps:input_type -> pawl.system.v1.ClaimStepsRequest
-	25, // 64: pawl.system.v1.OrchestratorService.CompleteSteps:input_type -> pawl.system.v1.CompleteStepsRequest
-	31, // 65: pawl.system.v1.OrchestratorService.Heartbeat:input_type -> pawl.system.v1.HeartbeatRequest
-	36, // 66: pawl.system.v1.OrchestratorService.ReleaseSteps:input_type -> pawl.system.v1.ReleaseStepsRequest
-	38, // 67: pawl.system.v1.OrchestratorService.RecordSpend:input_type -> pawl.system.v1.RecordSpendRequest
-	40, // 68: pawl.system.v1.OrchestratorService.CreatePipeline:input_type -> pawl.system.v1.CreatePipelineRequest
-	42, // 69: pawl.system.v1.OrchestratorService.GetPipeline:input_type -> pawl.system.v1.GetPipelineRequest
-	44, // 70: pawl.system.v1.OrchestratorService.ListPipelines:input_type -> pawl.system.v1.ListPipelinesRequest
-	46, // 71: pawl.system.v1.OrchestratorService.CreateDocument:input_type -> pawl.system.v1.CreateDocumentRequest
-	48, // 72: pawl.system.v1.OrchestratorService.GetDocument:input_type -> pawl.system.v1.GetDocumentRequest
-	6,  // 73: pawl.system.v1.OrchestratorService.CreateRun:output_type -> pawl.system.v1.CreateRunResponse
-	8,  // 74: pawl.system.v1.OrchestratorService.GetRun:output_type -> pawl.system.v1.GetRunResponse
-	10, // 75: pawl.system.v1.OrchestratorService.ListRuns:output_type -> pawl.system.v1.ListRunsResponse
-	12, // 76: pawl.system.v1.OrchestratorService.ListRunSteps:output_type -> pawl.system.v1.ListRunStepsResponse
-	14, // 77: pawl.system.v1.OrchestratorService.ListRunEvents:output_type -> pawl.system.v1.ListRunEventsResponse
-	16, // 78: pawl.system.v1.OrchestratorService.CancelRun:output_type -> pawl.system.v1.CancelRunResponse
-	18, // 79: pawl.system.v1.OrchestratorService.RetryRun:output_type -> pawl.system.v1.RetryRunResponse
-	22, // 80: pawl.system.v1.OrchestratorService.ClaimSteps:output_type -> pawl.system.v1.ClaimStepsResponse
-	29, // 81: pawl.system.v1.OrchestratorService.CompleteSteps:output_type -> pawl.system.v1.CompleteStepsResponse
-	34, // 82: pawl.system.v1.OrchestratorService.Heartbeat:output_type -> pawl.system.v1.HeartbeatResponse
-	37, // 83: pawl.system.v1.OrchestratorService.ReleaseSteps:output_type -> pawl.system.v1.ReleaseStepsResponse
-	39, // 84: pawl.system.v1.OrchestratorService.RecordSpend:output_type -> pawl.system.v1.RecordSpendResponse
-	41, // 85: pawl.system.v1.OrchestratorService.CreatePipeline:output_type -> pawl.system.v1.CreatePipelineResponse
-	43, // 86: pawl.system.v1.OrchestratorService.GetPipeline:output_type -> pawl.system.v1.GetPipelineResponse
-	45, // 87: pawl.system.v1.OrchestratorService.ListPipelines:output_type -> pawl.system.v1.ListPipelinesResponse
-	47, // 88: pawl.system.v1.OrchestratorService.CreateDocument:output_type -> pawl.system.v1.CreateDocumentResponse
-	49, // 89: pawl.system.v1.OrchestratorService.GetDocument:output_type -> pawl.system.v1.GetDocumentResponse
-	73, // [73:90] is the sub-list for method output_type
-	56, // [56:73] is the sub-list for method input_type
-	56, // [56:56] is the sub-list for extension type_name
-	56, // [56:56] is the sub-list for extension extendee
-	0,  // [0:56] is the sub-list for field type_name
+	62, // 39: pawl.system.v1.Hold.permit_wait:type_name -> google.protobuf.Duration
+	34, // 40: pawl.system.v1.Hold.awaited_permit:type_name -> pawl.system.v1.AwaitedPermit
+	62, // 41: pawl.system.v1.AwaitedPermit.waited:type_name -> google.protobuf.Duration
+	62, // 42: pawl.system.v1.HeartbeatResponse.lease:type_name -> google.protobuf.Duration
+	36, // 43: pawl.system.v1.HeartbeatResponse.stops:type_name -> pawl.system.v1.Stop
+	19, // 44: pawl.system.v1.Stop.step:type_name -> pawl.system.v1.StepRef
+	2,  // 45: pawl.system.v1.Stop.reason:type_name -> pawl.system.v1.StopReason
+	33, // 46: pawl.system.v1.ReleaseStepsRequest.holds:type_name -> pawl.system.v1.Hold
+	60, // 47: pawl.system.v1.RecordSpendRequest.runs:type_name -> pawl.system.v1.RecordSpendRequest.RunSpend
+	70, // 48: pawl.system.v1.CreatePipelineResponse.pipeline:type_name -> pawl.v1.Pipeline
+	70, // 49: pawl.system.v1.GetPipelineResponse.pipeline:type_name -> pawl.v1.Pipeline
+	71, // 50: pawl.system.v1.ListPipelinesRequest.query:type_name -> pawl.v1.ListPipelinesRequest
+	70, // 51: pawl.system.v1.ListPipelinesResponse.pipelines:type_name -> pawl.v1.Pipeline
+	4,  // 52: pawl.system.v1.CreateDocumentRequest.idempotency:type_name -> pawl.system.v1.Idempotency
+	72, // 53: pawl.system.v1.GetDocumentResponse.document:type_name -> pawl.v1.Document
+	3,  // 54: pawl.system.v1.Outcome.Failed.class:type_name -> pawl.system.v1.Outcome.FailureClass
+	62, // 55: pawl.system.v1.Outcome.Failed.retry_after:type_name -> google.protobuf.Duration
+	62, // 56: pawl.system.v1.Outcome.Parked.until:type_name -> google.protobuf.Duration
+	28, // 57: pawl.system.v1.RecordSpendRequest.RunSpend.spend:type_name -> pawl.system.v1.Spend
+	5,  // 58: pawl.system.v1.OrchestratorService.CreateRun:input_type -> pawl.system.v1.CreateRunRequest
+	7,  // 59: pawl.system.v1.OrchestratorService.GetRun:input_type -> pawl.system.v1.GetRunRequest
+	9,  // 60: pawl.system.v1.OrchestratorService.ListRuns:input_type -> pawl.system.v1.ListRunsRequest
+	11, // 61: pawl.system.v1.OrchestratorService.ListRunSteps:input_type -> pawl.system.v1.ListRunStepsRequest
+	13, // 62: pawl.system.v1.OrchestratorService.ListRunEvents:input_type -> pawl.system.v1.ListRunEventsRequest
+	15, // 63: pawl.system.v1.OrchestratorService.CancelRun:input_type -> pawl.system.v1.CancelRunRequest
+	17, // 64: pawl.system.v1.OrchestratorService.RetryRun:input_type -> pawl.system.v1.RetryRunRequest
+	20, // 65: pawl.system.v1.OrchestratorService.ClaimSteps:input_type -> pawl.system.v1.ClaimStepsRequest
+	25, // 66: pawl.system.v1.OrchestratorService.CompleteSteps:input_type -> pawl.system.v1.CompleteStepsRequest
+	31, // 67: pawl.system.v1.OrchestratorService.Heartbeat:input_type -> pawl.system.v1.HeartbeatRequest
+	37, // 68: pawl.system.v1.OrchestratorService.ReleaseSteps:input_type -> pawl.system.v1.ReleaseStepsRequest
+	39, // 69: pawl.system.v1.OrchestratorService.RecordSpend:input_type -> pawl.system.v1.RecordSpendRequest
+	41, // 70: pawl.system.v1.OrchestratorService.CreatePipeline:input_type -> pawl.system.v1.CreatePipelineRequest
+	43, // 71: pawl.system.v1.OrchestratorService.GetPipeline:input_type -> pawl.system.v1.GetPipelineRequest
+	45, // 72: pawl.system.v1.OrchestratorService.ListPipelines:input_type -> pawl.system.v1.ListPipelinesRequest
+	47, // 73: pawl.system.v1.OrchestratorService.CreateDocument:input_type -> pawl.system.v1.CreateDocumentRequest
+	49, // 74: pawl.system.v1.OrchestratorService.GetDocument:input_type -> pawl.system.v1.GetDocumentRequest
+	6,  // 75: pawl.system.v1.OrchestratorService.CreateRun:output_type -> pawl.system.v1.CreateRunResponse
+	8,  // 76: pawl.system.v1.OrchestratorService.GetRun:output_type -> pawl.system.v1.GetRunResponse
+	10, // 77: pawl.system.v1.OrchestratorService.ListRuns:output_type -> pawl.system.v1.ListRunsResponse
+	12, // 78: pawl.system.v1.OrchestratorService.ListRunSteps:output_type -> pawl.system.v1.ListRunStepsResponse
+	14, // 79: pawl.system.v1.OrchestratorService.ListRunEvents:output_type -> pawl.system.v1.ListRunEventsResponse
+	16, // 80: pawl.system.v1.OrchestratorService.CancelRun:output_type -> pawl.system.v1.CancelRunResponse
+	18, // 81: pawl.system.v1.OrchestratorService.RetryRun:output_type -> pawl.system.v1.RetryRunResponse
+	22, // 82: pawl.system.v1.OrchestratorService.ClaimSteps:output_type -> pawl.system.v1.ClaimStepsResponse
+	29, // 83: pawl.system.v1.OrchestratorService.CompleteSteps:output_type -> pawl.system.v1.CompleteStepsResponse
+	35, // 84: pawl.system.v1.OrchestratorService.Heartbeat:output_type -> pawl.system.v1.HeartbeatResponse
+	38, // 85: pawl.system.v1.OrchestratorService.ReleaseSteps:output_type -> pawl.system.v1.ReleaseStepsResponse
+	40, // 86: pawl.system.v1.OrchestratorService.RecordSpend:output_type -> pawl.system.v1.RecordSpendResponse
+	42, // 87: pawl.system.v1.OrchestratorService.CreatePipeline:output_type -> pawl.system.v1.CreatePipelineResponse
+	44, // 88: pawl.system.v1.OrchestratorService.GetPipeline:output_type -> pawl.system.v1.GetPipelineResponse
+	46, // 89: pawl.system.v1.OrchestratorService.ListPipelines:output_type -> pawl.system.v1.ListPipelinesResponse
+	48, // 90: pawl.system.v1.OrchestratorService.CreateDocument:output_type -> pawl.system.v1.CreateDocumentResponse
+	50, // 91: pawl.system.v1.OrchestratorService.GetDocument:output_type -> pawl.system.v1.GetDocumentResponse
+	75, // [75:92] is the sub-list for method output_type
+	58, // [58:75] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_pawl_system_v1_orchestrator_proto_init() }
@@ -4241,18 +4312,18 @@ func file_pawl_system_v1_orchestrator_proto_init() {
 		(*Outcome_ReviewRequested_)(nil),
 		(*Outcome_Parked_)(nil),
 	}
-	file_pawl_system_v1_orchestrator_proto_msgTypes[38].OneofWrappers = []any{
+	file_pawl_system_v1_orchestrator_proto_msgTypes[39].OneofWrappers = []any{
 		(*GetPipelineRequest_Name)(nil),
 		(*GetPipelineRequest_Digest)(nil),
 	}
-	file_pawl_system_v1_orchestrator_proto_msgTypes[53].OneofWrappers = []any{}
+	file_pawl_system_v1_orchestrator_proto_msgTypes[54].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_system_v1_orchestrator_proto_rawDesc), len(file_pawl_system_v1_orchestrator_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   56,
+			NumMessages:   57,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
