@@ -86,6 +86,7 @@ func leastRole(method string) store.Role {
 		pawlv1.JobService_CreateJob_FullMethodName:
 		return store.RoleClient
 	case pawlv1.RunService_RetryRun_FullMethodName,
+		pawlv1.RunService_RerunRun_FullMethodName,
 		pawlv1.PipelineService_CreatePipeline_FullMethodName:
 		return store.RoleOperator
 	default:

@@ -572,7 +572,9 @@ type Blockage struct {
 	// When it passes by itself; absent when it does not.
 	AutoResolvesAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=auto_resolves_at,json=autoResolvesAt,proto3" json:"auto_resolves_at,omitempty"`
 	// What happens then.
-	Then          string `protobuf:"bytes,7,opt,name=then,proto3" json:"then,omitempty"`
+	Then string `protobuf:"bytes,7,opt,name=then,proto3" json:"then,omitempty"`
+	// The facts behind the sentence, one sentence each.
+	Evidence      []string `protobuf:"bytes,8,rep,name=evidence,proto3" json:"evidence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -654,6 +656,13 @@ func (x *Blockage) GetThen() string {
 		return x.Then
 	}
 	return ""
+}
+
+func (x *Blockage) GetEvidence() []string {
+	if x != nil {
+		return x.Evidence
+	}
+	return nil
 }
 
 // CreateRunRequest asks for a run.
@@ -1098,7 +1107,11 @@ func (x *ListRunsResponse) GetNextPageToken() string {
 type ListRunStepsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The run's id.
-	RunId         string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// At most this many; 200 if 0, 1000 at most.
+	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// `next_page_token` of the page before.
+	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1140,11 +1153,27 @@ func (x *ListRunStepsRequest) GetRunId() string {
 	return ""
 }
 
-// ListRunStepsResponse carries the steps.
+func (x *ListRunStepsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListRunStepsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// ListRunStepsResponse is one page.
 type ListRunStepsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Steps in pipeline order; a fan-out's shards follow their step.
-	Steps         []*RunStep `protobuf:"bytes,1,rep,name=steps,proto3" json:"steps,omitempty"`
+	Steps []*RunStep `protobuf:"bytes,1,rep,name=steps,proto3" json:"steps,omitempty"`
+	// Asks for the next page; empty at the end.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1186,6 +1215,13 @@ func (x *ListRunStepsResponse) GetSteps() []*RunStep {
 	return nil
 }
 
+func (x *ListRunStepsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
 // RunStep is a step of a run, or one shard of a fan-out step.
 type RunStep struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1198,7 +1234,7 @@ type RunStep struct {
 	// How often it was begun and not handed back.
 	Attempt int32 `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// The output, when DONE. A fan-out step itself has none: its shards do. Left out where the outputs before it have used up
-	// the 16 MiB that an answer carries.
+	// the 16 MiB that a page carries.
 	Output *JsonValue `protobuf:"bytes,5,opt,name=output,proto3,oneof" json:"output,omitempty"`
 	// Tokens sent to models.
 	InputTokens int64 `protobuf:"varint,6,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
@@ -2067,7 +2103,13 @@ type CancelRunRequest struct {
 	// The run's id.
 	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// Why, for the journal.
-	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Whether outside effects are undone; as the pipeline's `on_cancel` says if absent.
+	Undo *bool `protobuf:"varint,3,opt,name=undo,proto3,oneof" json:"undo,omitempty"`
+	// The run's etag as it was shown: when the run has changed since, the call is refused with CONFLICT. Repeating a call that
+	// took effect, with the etag that it had, answers the run. Without an etag the call is carried out on whatever it finds.
+	// REST takes it from the header If-Match, too.
+	Etag          string `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2112,6 +2154,20 @@ func (x *CancelRunRequest) GetRunId() string {
 func (x *CancelRunRequest) GetReason() string {
 	if x != nil {
 		return x.Reason
+	}
+	return ""
+}
+
+func (x *CancelRunRequest) GetUndo() bool {
+	if x != nil && x.Undo != nil {
+		return *x.Undo
+	}
+	return false
+}
+
+func (x *CancelRunRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
 	}
 	return ""
 }
@@ -2168,7 +2224,18 @@ type RetryRunRequest struct {
 	// The run's id.
 	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// Why, for the journal.
-	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Only this step, which waits for a person; everything that failed or waits if absent.
+	Step string `protobuf:"bytes,3,opt,name=step,proto3" json:"step,omitempty"`
+	// Only this shard of the step.
+	Shard *int32 `protobuf:"varint,4,opt,name=shard,proto3,oneof" json:"shard,omitempty"`
+	// A new, higher budget in US dollars, such as "0.50". It counts all that the run has spent. Needed where the money was used
+	// up.
+	BudgetUsd string `protobuf:"bytes,5,opt,name=budget_usd,json=budgetUsd,proto3" json:"budget_usd,omitempty"`
+	// The run's etag as it was shown: when the run has changed since, the call is refused with CONFLICT. Repeating a call that
+	// took effect, with the etag that it had, answers the run. Without an etag the call is carried out on whatever it finds.
+	// REST takes it from the header If-Match, too.
+	Etag          string `protobuf:"bytes,6,opt,name=etag,proto3" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2217,6 +2284,34 @@ func (x *RetryRunRequest) GetReason() string {
 	return ""
 }
 
+func (x *RetryRunRequest) GetStep() string {
+	if x != nil {
+		return x.Step
+	}
+	return ""
+}
+
+func (x *RetryRunRequest) GetShard() int32 {
+	if x != nil && x.Shard != nil {
+		return *x.Shard
+	}
+	return 0
+}
+
+func (x *RetryRunRequest) GetBudgetUsd() string {
+	if x != nil {
+		return x.BudgetUsd
+	}
+	return ""
+}
+
+func (x *RetryRunRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
 // RetryRunResponse carries the run as it is now.
 type RetryRunResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2257,6 +2352,137 @@ func (*RetryRunResponse) Descriptor() ([]byte, []int) {
 }
 
 func (x *RetryRunResponse) GetRun() *Run {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
+// RerunRunRequest names a run and a step of it.
+type RerunRunRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The run's id.
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The step that is run again, with all that depend on it.
+	FromStep string `protobuf:"bytes,2,opt,name=from_step,json=fromStep,proto3" json:"from_step,omitempty"`
+	// Leaves the outside effects of these steps in place. Otherwise they are undone first, or the call is refused where that is
+	// not possible.
+	KeepEffects bool `protobuf:"varint,3,opt,name=keep_effects,json=keepEffects,proto3" json:"keep_effects,omitempty"`
+	// Why, for the journal.
+	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The run's etag as it was shown: when the run has changed since, the call is refused with CONFLICT. Repeating a call that
+	// took effect, with the etag that it had, answers the run. Without an etag the call is carried out on whatever it finds.
+	// REST takes it from the header If-Match, too.
+	Etag          string `protobuf:"bytes,5,opt,name=etag,proto3" json:"etag,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RerunRunRequest) Reset() {
+	*x = RerunRunRequest{}
+	mi := &file_pawl_v1_run_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RerunRunRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RerunRunRequest) ProtoMessage() {}
+
+func (x *RerunRunRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RerunRunRequest.ProtoReflect.Descriptor instead.
+func (*RerunRunRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *RerunRunRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *RerunRunRequest) GetFromStep() string {
+	if x != nil {
+		return x.FromStep
+	}
+	return ""
+}
+
+func (x *RerunRunRequest) GetKeepEffects() bool {
+	if x != nil {
+		return x.KeepEffects
+	}
+	return false
+}
+
+func (x *RerunRunRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *RerunRunRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+// RerunRunResponse carries the run as it is now.
+type RerunRunResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The run.
+	Run           *Run `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RerunRunResponse) Reset() {
+	*x = RerunRunResponse{}
+	mi := &file_pawl_v1_run_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RerunRunResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RerunRunResponse) ProtoMessage() {}
+
+func (x *RerunRunResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RerunRunResponse.ProtoReflect.Descriptor instead.
+func (*RerunRunResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *RerunRunResponse) GetRun() *Run {
 	if x != nil {
 		return x.Run
 	}
@@ -2314,7 +2540,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"ShardCount\x12\x12\n" +
 	"\x04done\x18\x01 \x01(\x05R\x04done\x12\x14\n" +
-	"\x05total\x18\x02 \x01(\x05R\x05total\"\x85\x02\n" +
+	"\x05total\x18\x02 \x01(\x05R\x05total\"\xa1\x02\n" +
 	"\bBlockage\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x120\n" +
 	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x12\n" +
@@ -2322,7 +2548,8 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\bsentence\x18\x04 \x01(\tR\bsentence\x12)\n" +
 	"\x10suggested_action\x18\x05 \x01(\tR\x0fsuggestedAction\x12D\n" +
 	"\x10auto_resolves_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x0eautoResolvesAt\x12\x12\n" +
-	"\x04then\x18\a \x01(\tR\x04then\"\x80\t\n" +
+	"\x04then\x18\a \x01(\tR\x04then\x12\x1a\n" +
+	"\bevidence\x18\b \x03(\tR\bevidence\"\x80\t\n" +
 	"\x10CreateRunRequest\x12\xbf\x01\n" +
 	"\bpipeline\x18\x01 \x01(\tB\xa2\x01\xe2A\x01\x02\xbaH\x9a\x01\xba\x01\x93\x01\n" +
 	"\bpipeline\x12Gmust be a pipeline's name, or name:version, such as document_extract:v2\x1a>this.matches('^[a-z][a-z0-9_]{0,62}(:v(0|[1-9][0-9]{0,8}))?$')\xc8\x01\x01R\bpipeline\x124\n" +
@@ -2367,11 +2594,15 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x06no_nul\x12%must not contain the character U+0000\x1a\x18!this.contains('\\u0000')r\x02\x18@R\x06reason\"\\\n" +
 	"\x10ListRunsResponse\x12 \n" +
 	"\x04runs\x18\x01 \x03(\v2\f.pawl.v1.RunR\x04runs\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"6\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x85\x01\n" +
 	"\x13ListRunStepsRequest\x12\x1f\n" +
-	"\x06run_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x05runId\">\n" +
+	"\x06run_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x05runId\x12$\n" +
+	"\tpage_size\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12'\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x04R\tpageToken\"f\n" +
 	"\x14ListRunStepsResponse\x12&\n" +
-	"\x05steps\x18\x01 \x03(\v2\x10.pawl.v1.RunStepR\x05steps\"\xf4\x04\n" +
+	"\x05steps\x18\x01 \x03(\v2\x10.pawl.v1.RunStepR\x05steps\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xf4\x04\n" +
 	"\aRunStep\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x19\n" +
 	"\x05shard\x18\x02 \x01(\x05H\x00R\x05shard\x88\x01\x01\x12+\n" +
@@ -2452,18 +2683,37 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x0fWatchRunRequest\x12\x1f\n" +
 	"\x06run_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x05runId\"2\n" +
 	"\x10WatchRunResponse\x12\x1e\n" +
-	"\x03run\x18\x01 \x01(\v2\f.pawl.v1.RunR\x03run\"\xa1\x01\n" +
+	"\x03run\x18\x01 \x01(\v2\f.pawl.v1.RunR\x03run\"\xe0\x01\n" +
 	"\x10CancelRunRequest\x12\x1f\n" +
 	"\x06run_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x05runId\x12l\n" +
 	"\x06reason\x18\x02 \x01(\tBT\xbaHQ\xba\x01I\n" +
-	"\x06no_nul\x12%must not contain the character U+0000\x1a\x18!this.contains('\\u0000')r\x03\x18\xf4\x03R\x06reason\"3\n" +
+	"\x06no_nul\x12%must not contain the character U+0000\x1a\x18!this.contains('\\u0000')r\x03\x18\xf4\x03R\x06reason\x12\x17\n" +
+	"\x04undo\x18\x03 \x01(\bH\x00R\x04undo\x88\x01\x01\x12\x1b\n" +
+	"\x04etag\x18\x04 \x01(\tB\a\xbaH\x04r\x02\x18@R\x04etagB\a\n" +
+	"\x05_undo\"3\n" +
 	"\x11CancelRunResponse\x12\x1e\n" +
-	"\x03run\x18\x01 \x01(\v2\f.pawl.v1.RunR\x03run\"\xa6\x01\n" +
+	"\x03run\x18\x01 \x01(\v2\f.pawl.v1.RunR\x03run\"\xcc\x03\n" +
 	"\x0fRetryRunRequest\x12\x1f\n" +
 	"\x06run_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x05runId\x12r\n" +
 	"\x06reason\x18\x02 \x01(\tBZ\xe2A\x01\x02\xbaHS\xba\x01I\n" +
-	"\x06no_nul\x12%must not contain the character U+0000\x1a\x18!this.contains('\\u0000')r\x05\x10\x01\x18\xf4\x03R\x06reason\"2\n" +
+	"\x06no_nul\x12%must not contain the character U+0000\x1a\x18!this.contains('\\u0000')r\x05\x10\x01\x18\xf4\x03R\x06reason\x12\x1c\n" +
+	"\x04step\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\x04step\x12\"\n" +
+	"\x05shard\x18\x04 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00H\x00R\x05shard\x88\x01\x01\x12\xba\x01\n" +
+	"\n" +
+	"budget_usd\x18\x05 \x01(\tB\x9a\x01\xbaH\x96\x01\xba\x01\x8f\x01\n" +
+	"\x06amount\x12Vmust be an amount such as 0.50, with at most 7 digits before the point and 12 after it\x1a-this.matches('^[0-9]{1,7}([.][0-9]{1,12})?$')\xd8\x01\x01R\tbudgetUsd\x12\x1b\n" +
+	"\x04etag\x18\x06 \x01(\tB\a\xbaH\x04r\x02\x18@R\x04etagB\b\n" +
+	"\x06_shard\"2\n" +
 	"\x10RetryRunResponse\x12\x1e\n" +
+	"\x03run\x18\x01 \x01(\v2\f.pawl.v1.RunR\x03run\"\x93\x02\n" +
+	"\x0fRerunRunRequest\x12\x1f\n" +
+	"\x06run_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x05runId\x12+\n" +
+	"\tfrom_step\x18\x02 \x01(\tB\x0e\xe2A\x01\x02\xbaH\ar\x05\x10\x01\x18\x80\x01R\bfromStep\x12!\n" +
+	"\fkeep_effects\x18\x03 \x01(\bR\vkeepEffects\x12r\n" +
+	"\x06reason\x18\x04 \x01(\tBZ\xe2A\x01\x02\xbaHS\xba\x01I\n" +
+	"\x06no_nul\x12%must not contain the character U+0000\x1a\x18!this.contains('\\u0000')r\x05\x10\x01\x18\xf4\x03R\x06reason\x12\x1b\n" +
+	"\x04etag\x18\x05 \x01(\tB\a\xbaH\x04r\x02\x18@R\x04etag\"2\n" +
+	"\x10RerunRunResponse\x12\x1e\n" +
 	"\x03run\x18\x01 \x01(\v2\f.pawl.v1.RunR\x03run*\xd6\x01\n" +
 	"\tRunStatus\x12\x1a\n" +
 	"\x16RUN_STATUS_UNSPECIFIED\x10\x00\x12\x15\n" +
@@ -2494,7 +2744,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\bRunClass\x12\x19\n" +
 	"\x15RUN_CLASS_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15RUN_CLASS_INTERACTIVE\x10\x01\x12\x13\n" +
-	"\x0fRUN_CLASS_BATCH\x10\x022\xae\a\n" +
+	"\x0fRUN_CLASS_BATCH\x10\x022\x98\b\n" +
 	"\n" +
 	"RunService\x12Z\n" +
 	"\tCreateRun\x12\x19.pawl.v1.CreateRunRequest\x1a\x1a.pawl.v1.CreateRunResponse\"\x16\x82\xd3\xe4\x93\x02\r:\x01*\"\b/v1/runs\x90\x02\x02\x12s\n" +
@@ -2506,7 +2756,8 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\fListRunCalls\x12\x1c.pawl.v1.ListRunCallsRequest\x1a\x1d.pawl.v1.ListRunCallsResponse\"&\x82\xd3\xe4\x93\x02\x1d\x12\x1b/v1/runs/{run_id}/llm_calls\x90\x02\x01\x12C\n" +
 	"\bWatchRun\x12\x18.pawl.v1.WatchRunRequest\x1a\x19.pawl.v1.WatchRunResponse\"\x000\x01\x12o\n" +
 	"\tCancelRun\x12\x19.pawl.v1.CancelRunRequest\x1a\x1a.pawl.v1.CancelRunResponse\"+\x82\xd3\xe4\x93\x02\":\x01*b\x03run\"\x18/v1/runs/{run_id}:cancel\x90\x02\x02\x12h\n" +
-	"\bRetryRun\x12\x18.pawl.v1.RetryRunRequest\x1a\x19.pawl.v1.RetryRunResponse\"'\x82\xd3\xe4\x93\x02!:\x01*b\x03run\"\x17/v1/runs/{run_id}:retryB\"Z pawl.internal/gen/pawl/v1;pawlv1b\x06proto3"
+	"\bRetryRun\x12\x18.pawl.v1.RetryRunRequest\x1a\x19.pawl.v1.RetryRunResponse\"'\x82\xd3\xe4\x93\x02!:\x01*b\x03run\"\x17/v1/runs/{run_id}:retry\x12h\n" +
+	"\bRerunRun\x12\x18.pawl.v1.RerunRunRequest\x1a\x19.pawl.v1.RerunRunResponse\"'\x82\xd3\xe4\x93\x02!:\x01*b\x03run\"\x17/v1/runs/{run_id}:rerunB\"Z pawl.internal/gen/pawl/v1;pawlv1b\x06proto3"
 
 var (
 	file_pawl_v1_run_proto_rawDescOnce sync.Once
@@ -2521,7 +2772,7 @@ func file_pawl_v1_run_proto_rawDescGZIP() []byte {
 }
 
 var file_pawl_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_pawl_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_pawl_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_pawl_v1_run_proto_goTypes = []any{
 	(RunStatus)(0),                // 0: pawl.v1.RunStatus
 	(StepStatus)(0),               // 1: pawl.v1.StepStatus
@@ -2551,30 +2802,32 @@ var file_pawl_v1_run_proto_goTypes = []any{
 	(*CancelRunResponse)(nil),     // 25: pawl.v1.CancelRunResponse
 	(*RetryRunRequest)(nil),       // 26: pawl.v1.RetryRunRequest
 	(*RetryRunResponse)(nil),      // 27: pawl.v1.RetryRunResponse
-	nil,                           // 28: pawl.v1.Run.LabelsEntry
-	nil,                           // 29: pawl.v1.CreateRunRequest.LabelsEntry
-	(*JsonValue)(nil),             // 30: pawl.v1.JsonValue
-	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 32: google.protobuf.Duration
+	(*RerunRunRequest)(nil),       // 28: pawl.v1.RerunRunRequest
+	(*RerunRunResponse)(nil),      // 29: pawl.v1.RerunRunResponse
+	nil,                           // 30: pawl.v1.Run.LabelsEntry
+	nil,                           // 31: pawl.v1.CreateRunRequest.LabelsEntry
+	(*JsonValue)(nil),             // 32: pawl.v1.JsonValue
+	(*timestamppb.Timestamp)(nil), // 33: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 34: google.protobuf.Duration
 }
 var file_pawl_v1_run_proto_depIdxs = []int32{
 	0,  // 0: pawl.v1.Run.status:type_name -> pawl.v1.RunStatus
 	2,  // 1: pawl.v1.Run.class:type_name -> pawl.v1.RunClass
-	28, // 2: pawl.v1.Run.labels:type_name -> pawl.v1.Run.LabelsEntry
+	30, // 2: pawl.v1.Run.labels:type_name -> pawl.v1.Run.LabelsEntry
 	4,  // 3: pawl.v1.Run.shards:type_name -> pawl.v1.ShardCount
-	30, // 4: pawl.v1.Run.result:type_name -> pawl.v1.JsonValue
+	32, // 4: pawl.v1.Run.result:type_name -> pawl.v1.JsonValue
 	5,  // 5: pawl.v1.Run.blockage:type_name -> pawl.v1.Blockage
-	31, // 6: pawl.v1.Run.created_at:type_name -> google.protobuf.Timestamp
-	31, // 7: pawl.v1.Run.started_at:type_name -> google.protobuf.Timestamp
-	31, // 8: pawl.v1.Run.finished_at:type_name -> google.protobuf.Timestamp
-	31, // 9: pawl.v1.Run.deadline_at:type_name -> google.protobuf.Timestamp
-	31, // 10: pawl.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
-	31, // 11: pawl.v1.Blockage.since:type_name -> google.protobuf.Timestamp
-	31, // 12: pawl.v1.Blockage.auto_resolves_at:type_name -> google.protobuf.Timestamp
-	30, // 13: pawl.v1.CreateRunRequest.input:type_name -> pawl.v1.JsonValue
+	33, // 6: pawl.v1.Run.created_at:type_name -> google.protobuf.Timestamp
+	33, // 7: pawl.v1.Run.started_at:type_name -> google.protobuf.Timestamp
+	33, // 8: pawl.v1.Run.finished_at:type_name -> google.protobuf.Timestamp
+	33, // 9: pawl.v1.Run.deadline_at:type_name -> google.protobuf.Timestamp
+	33, // 10: pawl.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
+	33, // 11: pawl.v1.Blockage.since:type_name -> google.protobuf.Timestamp
+	33, // 12: pawl.v1.Blockage.auto_resolves_at:type_name -> google.protobuf.Timestamp
+	32, // 13: pawl.v1.CreateRunRequest.input:type_name -> pawl.v1.JsonValue
 	2,  // 14: pawl.v1.CreateRunRequest.class:type_name -> pawl.v1.RunClass
-	29, // 15: pawl.v1.CreateRunRequest.labels:type_name -> pawl.v1.CreateRunRequest.LabelsEntry
-	32, // 16: pawl.v1.CreateRunRequest.deadline:type_name -> google.protobuf.Duration
+	31, // 15: pawl.v1.CreateRunRequest.labels:type_name -> pawl.v1.CreateRunRequest.LabelsEntry
+	34, // 16: pawl.v1.CreateRunRequest.deadline:type_name -> google.protobuf.Duration
 	0,  // 17: pawl.v1.CreateRunResponse.status:type_name -> pawl.v1.RunStatus
 	3,  // 18: pawl.v1.GetRunResponse.run:type_name -> pawl.v1.Run
 	0,  // 19: pawl.v1.ListRunsRequest.status:type_name -> pawl.v1.RunStatus
@@ -2582,47 +2835,50 @@ var file_pawl_v1_run_proto_depIdxs = []int32{
 	3,  // 21: pawl.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
 	14, // 22: pawl.v1.ListRunStepsResponse.steps:type_name -> pawl.v1.RunStep
 	1,  // 23: pawl.v1.RunStep.status:type_name -> pawl.v1.StepStatus
-	30, // 24: pawl.v1.RunStep.output:type_name -> pawl.v1.JsonValue
-	31, // 25: pawl.v1.RunStep.queued_at:type_name -> google.protobuf.Timestamp
-	31, // 26: pawl.v1.RunStep.started_at:type_name -> google.protobuf.Timestamp
-	31, // 27: pawl.v1.RunStep.finished_at:type_name -> google.protobuf.Timestamp
-	31, // 28: pawl.v1.RunStep.next_at:type_name -> google.protobuf.Timestamp
+	32, // 24: pawl.v1.RunStep.output:type_name -> pawl.v1.JsonValue
+	33, // 25: pawl.v1.RunStep.queued_at:type_name -> google.protobuf.Timestamp
+	33, // 26: pawl.v1.RunStep.started_at:type_name -> google.protobuf.Timestamp
+	33, // 27: pawl.v1.RunStep.finished_at:type_name -> google.protobuf.Timestamp
+	33, // 28: pawl.v1.RunStep.next_at:type_name -> google.protobuf.Timestamp
 	17, // 29: pawl.v1.ListRunEventsResponse.events:type_name -> pawl.v1.RunEvent
-	31, // 30: pawl.v1.RunEvent.at:type_name -> google.protobuf.Timestamp
-	30, // 31: pawl.v1.RunEvent.detail:type_name -> pawl.v1.JsonValue
+	33, // 30: pawl.v1.RunEvent.at:type_name -> google.protobuf.Timestamp
+	32, // 31: pawl.v1.RunEvent.detail:type_name -> pawl.v1.JsonValue
 	20, // 32: pawl.v1.ListRunCallsResponse.calls:type_name -> pawl.v1.ModelCall
-	31, // 33: pawl.v1.ModelCall.created_at:type_name -> google.protobuf.Timestamp
-	31, // 34: pawl.v1.ModelCall.finished_at:type_name -> google.protobuf.Timestamp
+	33, // 33: pawl.v1.ModelCall.created_at:type_name -> google.protobuf.Timestamp
+	33, // 34: pawl.v1.ModelCall.finished_at:type_name -> google.protobuf.Timestamp
 	21, // 35: pawl.v1.ModelCall.tries:type_name -> pawl.v1.ModelTry
-	32, // 36: pawl.v1.ModelTry.latency:type_name -> google.protobuf.Duration
-	32, // 37: pawl.v1.ModelTry.permit_wait:type_name -> google.protobuf.Duration
-	31, // 38: pawl.v1.ModelTry.sent_at:type_name -> google.protobuf.Timestamp
+	34, // 36: pawl.v1.ModelTry.latency:type_name -> google.protobuf.Duration
+	34, // 37: pawl.v1.ModelTry.permit_wait:type_name -> google.protobuf.Duration
+	33, // 38: pawl.v1.ModelTry.sent_at:type_name -> google.protobuf.Timestamp
 	3,  // 39: pawl.v1.WatchRunResponse.run:type_name -> pawl.v1.Run
 	3,  // 40: pawl.v1.CancelRunResponse.run:type_name -> pawl.v1.Run
 	3,  // 41: pawl.v1.RetryRunResponse.run:type_name -> pawl.v1.Run
-	6,  // 42: pawl.v1.RunService.CreateRun:input_type -> pawl.v1.CreateRunRequest
-	8,  // 43: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
-	10, // 44: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
-	12, // 45: pawl.v1.RunService.ListRunSteps:input_type -> pawl.v1.ListRunStepsRequest
-	15, // 46: pawl.v1.RunService.ListRunEvents:input_type -> pawl.v1.ListRunEventsRequest
-	18, // 47: pawl.v1.RunService.ListRunCalls:input_type -> pawl.v1.ListRunCallsRequest
-	22, // 48: pawl.v1.RunService.WatchRun:input_type -> pawl.v1.WatchRunRequest
-	24, // 49: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
-	26, // 50: pawl.v1.RunService.RetryRun:input_type -> pawl.v1.RetryRunRequest
-	7,  // 51: pawl.v1.RunService.CreateRun:output_type -> pawl.v1.CreateRunResponse
-	9,  // 52: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
-	11, // 53: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
-	13, // 54: pawl.v1.RunService.ListRunSteps:output_type -> pawl.v1.ListRunStepsResponse
-	16, // 55: pawl.v1.RunService.ListRunEvents:output_type -> pawl.v1.ListRunEventsResponse
-	19, // 56: pawl.v1.RunService.ListRunCalls:output_type -> pawl.v1.ListRunCallsResponse
-	23, // 57: pawl.v1.RunService.WatchRun:output_type -> pawl.v1.WatchRunResponse
-	25, // 58: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
-	27, // 59: pawl.v1.RunService.RetryRun:output_type -> pawl.v1.RetryRunResponse
-	51, // [51:60] is the sub-list for method output_type
-	42, // [42:51] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	3,  // 42: pawl.v1.RerunRunResponse.run:type_name -> pawl.v1.Run
+	6,  // 43: pawl.v1.RunService.CreateRun:input_type -> pawl.v1.CreateRunRequest
+	8,  // 44: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
+	10, // 45: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
+	12, // 46: pawl.v1.RunService.ListRunSteps:input_type -> pawl.v1.ListRunStepsRequest
+	15, // 47: pawl.v1.RunService.ListRunEvents:input_type -> pawl.v1.ListRunEventsRequest
+	18, // 48: pawl.v1.RunService.ListRunCalls:input_type -> pawl.v1.ListRunCallsRequest
+	22, // 49: pawl.v1.RunService.WatchRun:input_type -> pawl.v1.WatchRunRequest
+	24, // 50: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
+	26, // 51: pawl.v1.RunService.RetryRun:input_type -> pawl.v1.RetryRunRequest
+	28, // 52: pawl.v1.RunService.RerunRun:input_type -> pawl.v1.RerunRunRequest
+	7,  // 53: pawl.v1.RunService.CreateRun:output_type -> pawl.v1.CreateRunResponse
+	9,  // 54: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
+	11, // 55: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
+	13, // 56: pawl.v1.RunService.ListRunSteps:output_type -> pawl.v1.ListRunStepsResponse
+	16, // 57: pawl.v1.RunService.ListRunEvents:output_type -> pawl.v1.ListRunEventsResponse
+	19, // 58: pawl.v1.RunService.ListRunCalls:output_type -> pawl.v1.ListRunCallsResponse
+	23, // 59: pawl.v1.RunService.WatchRun:output_type -> pawl.v1.WatchRunResponse
+	25, // 60: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
+	27, // 61: pawl.v1.RunService.RetryRun:output_type -> pawl.v1.RetryRunResponse
+	29, // 62: pawl.v1.RunService.RerunRun:output_type -> pawl.v1.RerunRunResponse
+	53, // [53:63] is the sub-list for method output_type
+	43, // [43:53] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_run_proto_init() }
@@ -2635,13 +2891,15 @@ func file_pawl_v1_run_proto_init() {
 	file_pawl_v1_run_proto_msgTypes[11].OneofWrappers = []any{}
 	file_pawl_v1_run_proto_msgTypes[14].OneofWrappers = []any{}
 	file_pawl_v1_run_proto_msgTypes[17].OneofWrappers = []any{}
+	file_pawl_v1_run_proto_msgTypes[21].OneofWrappers = []any{}
+	file_pawl_v1_run_proto_msgTypes[23].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_run_proto_rawDesc), len(file_pawl_v1_run_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   27,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -28,6 +28,7 @@ const (
 	RunService_WatchRun_FullMethodName      = "/pawl.v1.RunService/WatchRun"
 	RunService_CancelRun_FullMethodName     = "/pawl.v1.RunService/CancelRun"
 	RunService_RetryRun_FullMethodName      = "/pawl.v1.RunService/RetryRun"
+	RunService_RerunRun_FullMethodName      = "/pawl.v1.RunService/RerunRun"
 )
 
 // RunServiceClient is the client API for RunService service.
@@ -53,10 +54,14 @@ type RunServiceClient interface {
 	// `GET /v1/runs/{run_id}:watch`, as server-sent events.
 	WatchRun(ctx context.Context, in *WatchRunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRunResponse], error)
 	// CancelRun stops what has not begun at once and what is running within a heartbeat. Cancelling a run that has
-	// ended changes nothing.
+	// ended changes nothing, and answers the run as it is.
 	CancelRun(ctx context.Context, in *CancelRunRequest, opts ...grpc.CallOption) (*CancelRunResponse, error)
-	// RetryRun runs the failed or reviewed steps of a FAILED or NEEDS_REVIEW run again, with the same data.
+	// RetryRun runs what failed in a FAILED run, or what waits for a person, again with the same data. What is finished stays
+	// finished.
 	RetryRun(ctx context.Context, in *RetryRunRequest, opts ...grpc.CallOption) (*RetryRunResponse, error)
+	// RerunRun runs a step and all that depend on it again, in a new generation: their models are asked anew, and their earlier
+	// results are kept in the history. The run has ended, or waits for a person. What it spends adds to what it has spent.
+	RerunRun(ctx context.Context, in *RerunRunRequest, opts ...grpc.CallOption) (*RerunRunResponse, error)
 }
 
 type runServiceClient struct {
@@ -166,6 +171,16 @@ func (c *runServiceClient) RetryRun(ctx context.Context, in *RetryRunRequest, op
 	return out, nil
 }
 
+func (c *runServiceClient) RerunRun(ctx context.Context, in *RerunRunRequest, opts ...grpc.CallOption) (*RerunRunResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RerunRunResponse)
+	err := c.cc.Invoke(ctx, RunService_RerunRun_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // RunServiceServer is the server API for RunService service.
 // All implementations must embed UnimplementedRunServiceServer
 // for forward compatibility.
@@ -189,10 +204,14 @@ type RunServiceServer interface {
 	// `GET /v1/runs/{run_id}:watch`, as server-sent events.
 	WatchRun(*WatchRunRequest, grpc.ServerStreamingServer[WatchRunResponse]) error
 	// CancelRun stops what has not begun at once and what is running within a heartbeat. Cancelling a run that has
-	// ended changes nothing.
+	// ended changes nothing, and answers the run as it is.
 	CancelRun(context.Context, *CancelRunRequest) (*CancelRunResponse, error)
-	// RetryRun runs the failed or reviewed steps of a FAILED or NEEDS_REVIEW run again, with the same data.
+	// RetryRun runs what failed in a FAILED run, or what waits for a person, again with the same data. What is finished stays
+	// finished.
 	RetryRun(context.Context, *RetryRunRequest) (*RetryRunResponse, error)
+	// RerunRun runs a step and all that depend on it again, in a new generation: their models are asked anew, and their earlier
+	// results are kept in the history. The run has ended, or waits for a person. What it spends adds to what it has spent.
+	RerunRun(context.Context, *RerunRunRequest) (*RerunRunResponse, error)
 	mustEmbedUnimplementedRunServiceServer()
 }
 
@@ -229,6 +248,9 @@ func (UnimplementedRunServiceServer) CancelRun(context.Context, *CancelRunReques
 }
 func (UnimplementedRunServiceServer) RetryRun(context.Context, *RetryRunRequest) (*RetryRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RetryRun not implemented")
+}
+func (UnimplementedRunServiceServer) RerunRun(context.Context, *RerunRunRequest) (*RerunRunResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RerunRun not implemented")
 }
 func (UnimplementedRunServiceServer) mustEmbedUnimplementedRunServiceServer() {}
 func (UnimplementedRunServiceServer) testEmbeddedByValue()                    {}
@@ -406,6 +428,24 @@ func _RunService_RetryRun_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RunService_RerunRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RerunRunRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).RerunRun(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_RerunRun_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).RerunRun(ctx, req.(*RerunRunRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // RunService_ServiceDesc is the grpc.ServiceDesc for RunService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -444,6 +484,10 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RetryRun",
 			Handler:    _RunService_RetryRun_Handler,
+		},
+		{
+			MethodName: "RerunRun",
+			Handler:    _RunService_RerunRun_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -267,7 +267,7 @@ func (x Outcome_FailureClass) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Outcome_FailureClass.Descriptor instead.
 func (Outcome_FailureClass) EnumDescriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{22, 0}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{26, 0}
 }
 
 // Idempotency makes a creating call safe to repeat.
@@ -763,13 +763,17 @@ func (x *ListRunsResponse) GetNextPageToken() string {
 	return ""
 }
 
-// ListRunStepsRequest names a run.
+// ListRunStepsRequest selects a page of a run's steps.
 type ListRunStepsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whose run it is.
 	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	// The run's id.
-	RunId         string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// At most this many; 50 if 0, 1000 at most.
+	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// `next_page_token` of the page before.
+	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -818,11 +822,27 @@ func (x *ListRunStepsRequest) GetRunId() string {
 	return ""
 }
 
-// ListRunStepsResponse carries the steps.
+func (x *ListRunStepsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListRunStepsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// ListRunStepsResponse is one page.
 type ListRunStepsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Steps in pipeline order; shards follow their step.
-	Steps         []*v1.RunStep `protobuf:"bytes,1,rep,name=steps,proto3" json:"steps,omitempty"`
+	Steps []*v1.RunStep `protobuf:"bytes,1,rep,name=steps,proto3" json:"steps,omitempty"`
+	// Asks for the next page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -862,6 +882,13 @@ func (x *ListRunStepsResponse) GetSteps() []*v1.RunStep {
 		return x.Steps
 	}
 	return nil
+}
+
+func (x *ListRunStepsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
 }
 
 // ListRunEventsRequest selects a page of a run's journal.
@@ -984,7 +1011,11 @@ type CancelRunRequest struct {
 	// Who asks, such as `person:ann`.
 	Actor string `protobuf:"bytes,3,opt,name=actor,proto3" json:"actor,omitempty"`
 	// Why.
-	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Whether outside effects are undone; as the pipeline says if absent.
+	Undo *bool `protobuf:"varint,5,opt,name=undo,proto3,oneof" json:"undo,omitempty"`
+	// The run's etag as it was shown; empty for whatever it is.
+	Etag          string `protobuf:"bytes,6,opt,name=etag,proto3" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1047,6 +1078,20 @@ func (x *CancelRunRequest) GetReason() string {
 	return ""
 }
 
+func (x *CancelRunRequest) GetUndo() bool {
+	if x != nil && x.Undo != nil {
+		return *x.Undo
+	}
+	return false
+}
+
+func (x *CancelRunRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
 // CancelRunResponse carries the run.
 type CancelRunResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1103,7 +1148,15 @@ type RetryRunRequest struct {
 	// Who asks, such as `person:ann`.
 	Actor string `protobuf:"bytes,3,opt,name=actor,proto3" json:"actor,omitempty"`
 	// Why.
-	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Only this step, which waits for a person; all if empty.
+	Step string `protobuf:"bytes,5,opt,name=step,proto3" json:"step,omitempty"`
+	// Only this shard of the step.
+	Shard *int32 `protobuf:"varint,6,opt,name=shard,proto3,oneof" json:"shard,omitempty"`
+	// A new, higher budget in pico-dollars; the run's own if absent.
+	BudgetPicoUsd *int64 `protobuf:"varint,7,opt,name=budget_pico_usd,json=budgetPicoUsd,proto3,oneof" json:"budget_pico_usd,omitempty"`
+	// The run's etag as it was shown; empty for whatever it is.
+	Etag          string `protobuf:"bytes,8,opt,name=etag,proto3" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1166,6 +1219,34 @@ func (x *RetryRunRequest) GetReason() string {
 	return ""
 }
 
+func (x *RetryRunRequest) GetStep() string {
+	if x != nil {
+		return x.Step
+	}
+	return ""
+}
+
+func (x *RetryRunRequest) GetShard() int32 {
+	if x != nil && x.Shard != nil {
+		return *x.Shard
+	}
+	return 0
+}
+
+func (x *RetryRunRequest) GetBudgetPicoUsd() int64 {
+	if x != nil && x.BudgetPicoUsd != nil {
+		return *x.BudgetPicoUsd
+	}
+	return 0
+}
+
+func (x *RetryRunRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
 // RetryRunResponse carries the run.
 type RetryRunResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1212,6 +1293,271 @@ func (x *RetryRunResponse) GetRun() *v1.Run {
 	return nil
 }
 
+// RerunRunRequest names a run and a step of it.
+type RerunRunRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whose run it is.
+	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// The run's id.
+	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Who asks, such as `person:ann`.
+	Actor string `protobuf:"bytes,3,opt,name=actor,proto3" json:"actor,omitempty"`
+	// Why.
+	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The step that is run again, with all that depend on it.
+	FromStep string `protobuf:"bytes,5,opt,name=from_step,json=fromStep,proto3" json:"from_step,omitempty"`
+	// Leaves the outside effects of these steps in place.
+	KeepEffects bool `protobuf:"varint,6,opt,name=keep_effects,json=keepEffects,proto3" json:"keep_effects,omitempty"`
+	// The run's etag as it was shown; empty for whatever it is.
+	Etag          string `protobuf:"bytes,7,opt,name=etag,proto3" json:"etag,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RerunRunRequest) Reset() {
+	*x = RerunRunRequest{}
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RerunRunRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RerunRunRequest) ProtoMessage() {}
+
+func (x *RerunRunRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RerunRunRequest.ProtoReflect.Descriptor instead.
+func (*RerunRunRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *RerunRunRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *RerunRunRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *RerunRunRequest) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+func (x *RerunRunRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *RerunRunRequest) GetFromStep() string {
+	if x != nil {
+		return x.FromStep
+	}
+	return ""
+}
+
+func (x *RerunRunRequest) GetKeepEffects() bool {
+	if x != nil {
+		return x.KeepEffects
+	}
+	return false
+}
+
+func (x *RerunRunRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+// RerunRunResponse carries the run.
+type RerunRunResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The run as it is now.
+	Run           *v1.Run `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RerunRunResponse) Reset() {
+	*x = RerunRunResponse{}
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RerunRunResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RerunRunResponse) ProtoMessage() {}
+
+func (x *RerunRunResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RerunRunResponse.ProtoReflect.Descriptor instead.
+func (*RerunRunResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *RerunRunResponse) GetRun() *v1.Run {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
+// FindSubmissionRequest names an idempotency key.
+type FindSubmissionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whose key it is.
+	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// The key, and what is asked under it.
+	Idempotency   *Idempotency `protobuf:"bytes,2,opt,name=idempotency,proto3" json:"idempotency,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindSubmissionRequest) Reset() {
+	*x = FindSubmissionRequest{}
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindSubmissionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindSubmissionRequest) ProtoMessage() {}
+
+func (x *FindSubmissionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindSubmissionRequest.ProtoReflect.Descriptor instead.
+func (*FindSubmissionRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *FindSubmissionRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *FindSubmissionRequest) GetIdempotency() *Idempotency {
+	if x != nil {
+		return x.Idempotency
+	}
+	return nil
+}
+
+// FindSubmissionResponse says what was made under the key.
+type FindSubmissionResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the run or document; empty when the key is new.
+	ResourceId string `protobuf:"bytes,1,opt,name=resource_id,json=resourceId,proto3" json:"resource_id,omitempty"`
+	// What the key stands for: `run`, `job`, `extract` or `document`.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// The run's state now.
+	Status        v1.RunStatus `protobuf:"varint,3,opt,name=status,proto3,enum=pawl.v1.RunStatus" json:"status,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindSubmissionResponse) Reset() {
+	*x = FindSubmissionResponse{}
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindSubmissionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindSubmissionResponse) ProtoMessage() {}
+
+func (x *FindSubmissionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindSubmissionResponse.ProtoReflect.Descriptor instead.
+func (*FindSubmissionResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *FindSubmissionResponse) GetResourceId() string {
+	if x != nil {
+		return x.ResourceId
+	}
+	return ""
+}
+
+func (x *FindSubmissionResponse) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *FindSubmissionResponse) GetStatus() v1.RunStatus {
+	if x != nil {
+		return x.Status
+	}
+	return v1.RunStatus(0)
+}
+
 // StepRef names a step, or a shard of a fan-out step, of one generation.
 type StepRef struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1229,7 +1575,7 @@ type StepRef struct {
 
 func (x *StepRef) Reset() {
 	*x = StepRef{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[15]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1241,7 +1587,7 @@ func (x *StepRef) String() string {
 func (*StepRef) ProtoMessage() {}
 
 func (x *StepRef) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[15]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1254,7 +1600,7 @@ func (x *StepRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRef.ProtoReflect.Descriptor instead.
 func (*StepRef) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{15}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *StepRef) GetRunId() []byte {
@@ -1298,7 +1644,7 @@ type ClaimStepsRequest struct {
 
 func (x *ClaimStepsRequest) Reset() {
 	*x = ClaimStepsRequest{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[16]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1310,7 +1656,7 @@ func (x *ClaimStepsRequest) String() string {
 func (*ClaimStepsRequest) ProtoMessage() {}
 
 func (x *ClaimStepsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[16]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1323,7 +1669,7 @@ func (x *ClaimStepsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimStepsRequest.ProtoReflect.Descriptor instead.
 func (*ClaimStepsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{16}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ClaimStepsRequest) GetRunnerId() []byte {
@@ -1353,7 +1699,7 @@ type Claim struct {
 
 func (x *Claim) Reset() {
 	*x = Claim{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[17]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1365,7 +1711,7 @@ func (x *Claim) String() string {
 func (*Claim) ProtoMessage() {}
 
 func (x *Claim) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[17]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1378,7 +1724,7 @@ func (x *Claim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Claim.ProtoReflect.Descriptor instead.
 func (*Claim) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{17}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Claim) GetStep() *StepRef {
@@ -1406,7 +1752,7 @@ type ClaimStepsResponse struct {
 
 func (x *ClaimStepsResponse) Reset() {
 	*x = ClaimStepsResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[18]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1418,7 +1764,7 @@ func (x *ClaimStepsResponse) String() string {
 func (*ClaimStepsResponse) ProtoMessage() {}
 
 func (x *ClaimStepsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[18]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1431,7 +1777,7 @@ func (x *ClaimStepsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimStepsResponse.ProtoReflect.Descriptor instead.
 func (*ClaimStepsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{18}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ClaimStepsResponse) GetResults() []*ClaimResult {
@@ -1454,7 +1800,7 @@ type ClaimResult struct {
 
 func (x *ClaimResult) Reset() {
 	*x = ClaimResult{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[19]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1466,7 +1812,7 @@ func (x *ClaimResult) String() string {
 func (*ClaimResult) ProtoMessage() {}
 
 func (x *ClaimResult) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[19]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1479,7 +1825,7 @@ func (x *ClaimResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimResult.ProtoReflect.Descriptor instead.
 func (*ClaimResult) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{19}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ClaimResult) GetStatus() ClaimStatus {
@@ -1539,7 +1885,7 @@ type Assignment struct {
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[20]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1551,7 +1897,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[20]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1564,7 +1910,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{20}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Assignment) GetTenant() string {
@@ -1699,7 +2045,7 @@ type CompleteStepsRequest struct {
 
 func (x *CompleteStepsRequest) Reset() {
 	*x = CompleteStepsRequest{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[21]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1711,7 +2057,7 @@ func (x *CompleteStepsRequest) String() string {
 func (*CompleteStepsRequest) ProtoMessage() {}
 
 func (x *CompleteStepsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[21]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1724,7 +2070,7 @@ func (x *CompleteStepsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteStepsRequest.ProtoReflect.Descriptor instead.
 func (*CompleteStepsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{21}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CompleteStepsRequest) GetRunnerId() []byte {
@@ -1777,7 +2123,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[22]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1789,7 +2135,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[22]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1802,7 +2148,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{22}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Outcome) GetStep() *StepRef {
@@ -1987,7 +2333,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[23]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1999,7 +2345,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[23]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2012,7 +2358,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{23}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Usage) GetInputTokens() int64 {
@@ -2063,7 +2409,7 @@ type Spend struct {
 
 func (x *Spend) Reset() {
 	*x = Spend{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[24]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2075,7 +2421,7 @@ func (x *Spend) String() string {
 func (*Spend) ProtoMessage() {}
 
 func (x *Spend) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[24]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2088,7 +2434,7 @@ func (x *Spend) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Spend.ProtoReflect.Descriptor instead.
 func (*Spend) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{24}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Spend) GetSpentPicoUsd() int64 {
@@ -2116,7 +2462,7 @@ type CompleteStepsResponse struct {
 
 func (x *CompleteStepsResponse) Reset() {
 	*x = CompleteStepsResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[25]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2128,7 +2474,7 @@ func (x *CompleteStepsResponse) String() string {
 func (*CompleteStepsResponse) ProtoMessage() {}
 
 func (x *CompleteStepsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[25]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2141,7 +2487,7 @@ func (x *CompleteStepsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteStepsResponse.ProtoReflect.Descriptor instead.
 func (*CompleteStepsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{25}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CompleteStepsResponse) GetResults() []*CompleteResult {
@@ -2164,7 +2510,7 @@ type CompleteResult struct {
 
 func (x *CompleteResult) Reset() {
 	*x = CompleteResult{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[26]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2176,7 +2522,7 @@ func (x *CompleteResult) String() string {
 func (*CompleteResult) ProtoMessage() {}
 
 func (x *CompleteResult) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[26]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2189,7 +2535,7 @@ func (x *CompleteResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteResult.ProtoReflect.Descriptor instead.
 func (*CompleteResult) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{26}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CompleteResult) GetStatus() CompleteStatus {
@@ -2223,7 +2569,7 @@ type HeartbeatRequest struct {
 
 func (x *HeartbeatRequest) Reset() {
 	*x = HeartbeatRequest{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[27]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2235,7 +2581,7 @@ func (x *HeartbeatRequest) String() string {
 func (*HeartbeatRequest) ProtoMessage() {}
 
 func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[27]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2248,7 +2594,7 @@ func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatRequest.ProtoReflect.Descriptor instead.
 func (*HeartbeatRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{27}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *HeartbeatRequest) GetRunnerId() []byte {
@@ -2292,7 +2638,7 @@ type LaneSlots struct {
 
 func (x *LaneSlots) Reset() {
 	*x = LaneSlots{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[28]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2304,7 +2650,7 @@ func (x *LaneSlots) String() string {
 func (*LaneSlots) ProtoMessage() {}
 
 func (x *LaneSlots) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[28]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2317,7 +2663,7 @@ func (x *LaneSlots) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaneSlots.ProtoReflect.Descriptor instead.
 func (*LaneSlots) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{28}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *LaneSlots) GetClass() v1.RunClass {
@@ -2353,7 +2699,7 @@ type Hold struct {
 
 func (x *Hold) Reset() {
 	*x = Hold{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[29]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2365,7 +2711,7 @@ func (x *Hold) String() string {
 func (*Hold) ProtoMessage() {}
 
 func (x *Hold) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[29]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2378,7 +2724,7 @@ func (x *Hold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hold.ProtoReflect.Descriptor instead.
 func (*Hold) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{29}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Hold) GetStep() *StepRef {
@@ -2429,7 +2775,7 @@ type AwaitedPermit struct {
 
 func (x *AwaitedPermit) Reset() {
 	*x = AwaitedPermit{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[30]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2441,7 +2787,7 @@ func (x *AwaitedPermit) String() string {
 func (*AwaitedPermit) ProtoMessage() {}
 
 func (x *AwaitedPermit) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[30]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2454,7 +2800,7 @@ func (x *AwaitedPermit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitedPermit.ProtoReflect.Descriptor instead.
 func (*AwaitedPermit) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{30}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *AwaitedPermit) GetLimit() string {
@@ -2484,7 +2830,7 @@ type HeartbeatResponse struct {
 
 func (x *HeartbeatResponse) Reset() {
 	*x = HeartbeatResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[31]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2496,7 +2842,7 @@ func (x *HeartbeatResponse) String() string {
 func (*HeartbeatResponse) ProtoMessage() {}
 
 func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[31]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2509,7 +2855,7 @@ func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatResponse.ProtoReflect.Descriptor instead.
 func (*HeartbeatResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{31}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *HeartbeatResponse) GetLease() *durationpb.Duration {
@@ -2541,7 +2887,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[32]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2553,7 +2899,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[32]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2566,7 +2912,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{32}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Stop) GetStep() *StepRef {
@@ -2605,7 +2951,7 @@ type ReleaseStepsRequest struct {
 
 func (x *ReleaseStepsRequest) Reset() {
 	*x = ReleaseStepsRequest{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[33]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2617,7 +2963,7 @@ func (x *ReleaseStepsRequest) String() string {
 func (*ReleaseStepsRequest) ProtoMessage() {}
 
 func (x *ReleaseStepsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[33]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2630,7 +2976,7 @@ func (x *ReleaseStepsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseStepsRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseStepsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{33}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ReleaseStepsRequest) GetRunnerId() []byte {
@@ -2665,7 +3011,7 @@ type ReleaseStepsResponse struct {
 
 func (x *ReleaseStepsResponse) Reset() {
 	*x = ReleaseStepsResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[34]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2677,7 +3023,7 @@ func (x *ReleaseStepsResponse) String() string {
 func (*ReleaseStepsResponse) ProtoMessage() {}
 
 func (x *ReleaseStepsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[34]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2690,7 +3036,7 @@ func (x *ReleaseStepsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseStepsResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseStepsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{34}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ReleaseStepsResponse) GetReleased() int32 {
@@ -2711,7 +3057,7 @@ type RecordSpendRequest struct {
 
 func (x *RecordSpendRequest) Reset() {
 	*x = RecordSpendRequest{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[35]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2723,7 +3069,7 @@ func (x *RecordSpendRequest) String() string {
 func (*RecordSpendRequest) ProtoMessage() {}
 
 func (x *RecordSpendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[35]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2736,7 +3082,7 @@ func (x *RecordSpendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordSpendRequest.ProtoReflect.Descriptor instead.
 func (*RecordSpendRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{35}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *RecordSpendRequest) GetRuns() []*RecordSpendRequest_RunSpend {
@@ -2755,7 +3101,7 @@ type RecordSpendResponse struct {
 
 func (x *RecordSpendResponse) Reset() {
 	*x = RecordSpendResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[36]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2767,7 +3113,7 @@ func (x *RecordSpendResponse) String() string {
 func (*RecordSpendResponse) ProtoMessage() {}
 
 func (x *RecordSpendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[36]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2780,7 +3126,7 @@ func (x *RecordSpendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordSpendResponse.ProtoReflect.Descriptor instead.
 func (*RecordSpendResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{36}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{40}
 }
 
 // CreatePipelineRequest carries a checked pipeline.
@@ -2798,7 +3144,7 @@ type CreatePipelineRequest struct {
 
 func (x *CreatePipelineRequest) Reset() {
 	*x = CreatePipelineRequest{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[37]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2810,7 +3156,7 @@ func (x *CreatePipelineRequest) String() string {
 func (*CreatePipelineRequest) ProtoMessage() {}
 
 func (x *CreatePipelineRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[37]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2823,7 +3169,7 @@ func (x *CreatePipelineRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePipelineRequest.ProtoReflect.Descriptor instead.
 func (*CreatePipelineRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{37}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *CreatePipelineRequest) GetTenant() string {
@@ -2860,7 +3206,7 @@ type CreatePipelineResponse struct {
 
 func (x *CreatePipelineResponse) Reset() {
 	*x = CreatePipelineResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[38]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2872,7 +3218,7 @@ func (x *CreatePipelineResponse) String() string {
 func (*CreatePipelineResponse) ProtoMessage() {}
 
 func (x *CreatePipelineResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[38]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2885,7 +3231,7 @@ func (x *CreatePipelineResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePipelineResponse.ProtoReflect.Descriptor instead.
 func (*CreatePipelineResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{38}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *CreatePipelineResponse) GetPipeline() *v1.Pipeline {
@@ -2920,7 +3266,7 @@ type GetPipelineRequest struct {
 
 func (x *GetPipelineRequest) Reset() {
 	*x = GetPipelineRequest{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[39]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2932,7 +3278,7 @@ func (x *GetPipelineRequest) String() string {
 func (*GetPipelineRequest) ProtoMessage() {}
 
 func (x *GetPipelineRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[39]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2945,7 +3291,7 @@ func (x *GetPipelineRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPipelineRequest.ProtoReflect.Descriptor instead.
 func (*GetPipelineRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{39}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *GetPipelineRequest) GetTenant() string {
@@ -3009,7 +3355,7 @@ type GetPipelineResponse struct {
 
 func (x *GetPipelineResponse) Reset() {
 	*x = GetPipelineResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[40]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3021,7 +3367,7 @@ func (x *GetPipelineResponse) String() string {
 func (*GetPipelineResponse) ProtoMessage() {}
 
 func (x *GetPipelineResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[40]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3034,7 +3380,7 @@ func (x *GetPipelineResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPipelineResponse.ProtoReflect.Descriptor instead.
 func (*GetPipelineResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{40}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *GetPipelineResponse) GetPipeline() *v1.Pipeline {
@@ -3057,7 +3403,7 @@ type ListPipelinesRequest struct {
 
 func (x *ListPipelinesRequest) Reset() {
 	*x = ListPipelinesRequest{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[41]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3069,7 +3415,7 @@ func (x *ListPipelinesRequest) String() string {
 func (*ListPipelinesRequest) ProtoMessage() {}
 
 func (x *ListPipelinesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[41]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3082,7 +3428,7 @@ func (x *ListPipelinesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPipelinesRequest.ProtoReflect.Descriptor instead.
 func (*ListPipelinesRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{41}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ListPipelinesRequest) GetTenant() string {
@@ -3112,7 +3458,7 @@ type ListPipelinesResponse struct {
 
 func (x *ListPipelinesResponse) Reset() {
 	*x = ListPipelinesResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[42]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3124,7 +3470,7 @@ func (x *ListPipelinesResponse) String() string {
 func (*ListPipelinesResponse) ProtoMessage() {}
 
 func (x *ListPipelinesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[42]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3137,7 +3483,7 @@ func (x *ListPipelinesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPipelinesResponse.ProtoReflect.Descriptor instead.
 func (*ListPipelinesResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{42}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListPipelinesResponse) GetPipelines() []*v1.Pipeline {
@@ -3173,7 +3519,7 @@ type CreateDocumentRequest struct {
 
 func (x *CreateDocumentRequest) Reset() {
 	*x = CreateDocumentRequest{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[43]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3185,7 +3531,7 @@ func (x *CreateDocumentRequest) String() string {
 func (*CreateDocumentRequest) ProtoMessage() {}
 
 func (x *CreateDocumentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[43]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3198,7 +3544,7 @@ func (x *CreateDocumentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateDocumentRequest.ProtoReflect.Descriptor instead.
 func (*CreateDocumentRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{43}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *CreateDocumentRequest) GetTenant() string {
@@ -3249,7 +3595,7 @@ type CreateDocumentResponse struct {
 
 func (x *CreateDocumentResponse) Reset() {
 	*x = CreateDocumentResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[44]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3261,7 +3607,7 @@ func (x *CreateDocumentResponse) String() string {
 func (*CreateDocumentResponse) ProtoMessage() {}
 
 func (x *CreateDocumentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[44]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3274,7 +3620,7 @@ func (x *CreateDocumentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateDocumentResponse.ProtoReflect.Descriptor instead.
 func (*CreateDocumentResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{44}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *CreateDocumentResponse) GetDocumentId() string {
@@ -3306,7 +3652,7 @@ type GetDocumentRequest struct {
 
 func (x *GetDocumentRequest) Reset() {
 	*x = GetDocumentRequest{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[45]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3318,7 +3664,7 @@ func (x *GetDocumentRequest) String() string {
 func (*GetDocumentRequest) ProtoMessage() {}
 
 func (x *GetDocumentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[45]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3331,7 +3677,7 @@ func (x *GetDocumentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDocumentRequest.ProtoReflect.Descriptor instead.
 func (*GetDocumentRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{45}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *GetDocumentRequest) GetTenant() string {
@@ -3368,7 +3714,7 @@ type GetDocumentResponse struct {
 
 func (x *GetDocumentResponse) Reset() {
 	*x = GetDocumentResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[46]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3380,7 +3726,7 @@ func (x *GetDocumentResponse) String() string {
 func (*GetDocumentResponse) ProtoMessage() {}
 
 func (x *GetDocumentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[46]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3393,7 +3739,7 @@ func (x *GetDocumentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDocumentResponse.ProtoReflect.Descriptor instead.
 func (*GetDocumentResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{46}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *GetDocumentResponse) GetDocument() *v1.Document {
@@ -3421,7 +3767,7 @@ type Outcome_Succeeded struct {
 
 func (x *Outcome_Succeeded) Reset() {
 	*x = Outcome_Succeeded{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[50]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3433,7 +3779,7 @@ func (x *Outcome_Succeeded) String() string {
 func (*Outcome_Succeeded) ProtoMessage() {}
 
 func (x *Outcome_Succeeded) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[50]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3446,7 +3792,7 @@ func (x *Outcome_Succeeded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome_Succeeded.ProtoReflect.Descriptor instead.
 func (*Outcome_Succeeded) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{22, 0}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{26, 0}
 }
 
 func (x *Outcome_Succeeded) GetOutput() []byte {
@@ -3465,7 +3811,7 @@ type Outcome_Skipped struct {
 
 func (x *Outcome_Skipped) Reset() {
 	*x = Outcome_Skipped{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[51]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3477,7 +3823,7 @@ func (x *Outcome_Skipped) String() string {
 func (*Outcome_Skipped) ProtoMessage() {}
 
 func (x *Outcome_Skipped) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[51]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3490,7 +3836,7 @@ func (x *Outcome_Skipped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome_Skipped.ProtoReflect.Descriptor instead.
 func (*Outcome_Skipped) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{22, 1}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{26, 1}
 }
 
 // Expanded carries the items of a fan-out.
@@ -3504,7 +3850,7 @@ type Outcome_Expanded struct {
 
 func (x *Outcome_Expanded) Reset() {
 	*x = Outcome_Expanded{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[52]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3516,7 +3862,7 @@ func (x *Outcome_Expanded) String() string {
 func (*Outcome_Expanded) ProtoMessage() {}
 
 func (x *Outcome_Expanded) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[52]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3529,7 +3875,7 @@ func (x *Outcome_Expanded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome_Expanded.ProtoReflect.Descriptor instead.
 func (*Outcome_Expanded) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{22, 2}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{26, 2}
 }
 
 func (x *Outcome_Expanded) GetItems() [][]byte {
@@ -3558,7 +3904,7 @@ type Outcome_Failed struct {
 
 func (x *Outcome_Failed) Reset() {
 	*x = Outcome_Failed{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[53]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3570,7 +3916,7 @@ func (x *Outcome_Failed) String() string {
 func (*Outcome_Failed) ProtoMessage() {}
 
 func (x *Outcome_Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[53]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3583,7 +3929,7 @@ func (x *Outcome_Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome_Failed.ProtoReflect.Descriptor instead.
 func (*Outcome_Failed) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{22, 3}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{26, 3}
 }
 
 func (x *Outcome_Failed) GetClass() Outcome_FailureClass {
@@ -3636,7 +3982,7 @@ type Outcome_ReviewRequested struct {
 
 func (x *Outcome_ReviewRequested) Reset() {
 	*x = Outcome_ReviewRequested{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[54]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3648,7 +3994,7 @@ func (x *Outcome_ReviewRequested) String() string {
 func (*Outcome_ReviewRequested) ProtoMessage() {}
 
 func (x *Outcome_ReviewRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[54]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3661,7 +4007,7 @@ func (x *Outcome_ReviewRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome_ReviewRequested.ProtoReflect.Descriptor instead.
 func (*Outcome_ReviewRequested) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{22, 4}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{26, 4}
 }
 
 func (x *Outcome_ReviewRequested) GetReason() string {
@@ -3700,7 +4046,7 @@ type Outcome_Parked struct {
 
 func (x *Outcome_Parked) Reset() {
 	*x = Outcome_Parked{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[55]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3712,7 +4058,7 @@ func (x *Outcome_Parked) String() string {
 func (*Outcome_Parked) ProtoMessage() {}
 
 func (x *Outcome_Parked) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[55]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3725,7 +4071,7 @@ func (x *Outcome_Parked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome_Parked.ProtoReflect.Descriptor instead.
 func (*Outcome_Parked) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{22, 5}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{26, 5}
 }
 
 func (x *Outcome_Parked) GetUntil() *durationpb.Duration {
@@ -3762,7 +4108,7 @@ type RecordSpendRequest_RunSpend struct {
 
 func (x *RecordSpendRequest_RunSpend) Reset() {
 	*x = RecordSpendRequest_RunSpend{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[56]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3774,7 +4120,7 @@ func (x *RecordSpendRequest_RunSpend) String() string {
 func (*RecordSpendRequest_RunSpend) ProtoMessage() {}
 
 func (x *RecordSpendRequest_RunSpend) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[56]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3787,7 +4133,7 @@ func (x *RecordSpendRequest_RunSpend) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordSpendRequest_RunSpend.ProtoReflect.Descriptor instead.
 func (*RecordSpendRequest_RunSpend) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{35, 0}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{39, 0}
 }
 
 func (x *RecordSpendRequest_RunSpend) GetRunId() []byte {
@@ -3848,32 +4194,63 @@ const file_pawl_system_v1_orchestrator_proto_rawDesc = "" +
 	"\x05query\x18\x02 \x01(\v2\x18.pawl.v1.ListRunsRequestB\x06\xbaH\x03\xc8\x01\x01R\x05query\"\\\n" +
 	"\x10ListRunsResponse\x12 \n" +
 	"\x04runs\x18\x01 \x03(\v2\f.pawl.v1.RunR\x04runs\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"W\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x9c\x01\n" +
 	"\x13ListRunStepsRequest\x12\x1f\n" +
 	"\x06tenant\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06tenant\x12\x1f\n" +
-	"\x06run_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x05runId\">\n" +
+	"\x06run_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x05runId\x12$\n" +
+	"\tpage_size\x18\x03 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x04 \x01(\tR\tpageToken\"f\n" +
 	"\x14ListRunStepsResponse\x12&\n" +
-	"\x05steps\x18\x01 \x03(\v2\x10.pawl.v1.RunStepR\x05steps\"t\n" +
+	"\x05steps\x18\x01 \x03(\v2\x10.pawl.v1.RunStepR\x05steps\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"t\n" +
 	"\x14ListRunEventsRequest\x12\x1f\n" +
 	"\x06tenant\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06tenant\x12;\n" +
 	"\x05query\x18\x02 \x01(\v2\x1d.pawl.v1.ListRunEventsRequestB\x06\xbaH\x03\xc8\x01\x01R\x05query\"j\n" +
 	"\x15ListRunEventsResponse\x12)\n" +
 	"\x06events\x18\x01 \x03(\v2\x11.pawl.v1.RunEventR\x06events\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x82\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb8\x01\n" +
 	"\x10CancelRunRequest\x12\x1f\n" +
 	"\x06tenant\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06tenant\x12\x1f\n" +
 	"\x06run_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x05runId\x12\x14\n" +
 	"\x05actor\x18\x03 \x01(\tR\x05actor\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"3\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x17\n" +
+	"\x04undo\x18\x05 \x01(\bH\x00R\x04undo\x88\x01\x01\x12\x12\n" +
+	"\x04etag\x18\x06 \x01(\tR\x04etagB\a\n" +
+	"\x05_undo\"3\n" +
 	"\x11CancelRunResponse\x12\x1e\n" +
-	"\x03run\x18\x01 \x01(\v2\f.pawl.v1.RunR\x03run\"\x8a\x01\n" +
+	"\x03run\x18\x01 \x01(\v2\f.pawl.v1.RunR\x03run\"\xaa\x02\n" +
 	"\x0fRetryRunRequest\x12\x1f\n" +
 	"\x06tenant\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06tenant\x12\x1f\n" +
 	"\x06run_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x05runId\x12\x14\n" +
 	"\x05actor\x18\x03 \x01(\tR\x05actor\x12\x1f\n" +
-	"\x06reason\x18\x04 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06reason\"2\n" +
+	"\x06reason\x18\x04 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06reason\x12\x12\n" +
+	"\x04step\x18\x05 \x01(\tR\x04step\x12\"\n" +
+	"\x05shard\x18\x06 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00H\x00R\x05shard\x88\x01\x01\x124\n" +
+	"\x0fbudget_pico_usd\x18\a \x01(\x03B\a\xbaH\x04\"\x02(\x00H\x01R\rbudgetPicoUsd\x88\x01\x01\x12\x12\n" +
+	"\x04etag\x18\b \x01(\tR\x04etagB\b\n" +
+	"\x06_shardB\x12\n" +
+	"\x10_budget_pico_usd\"2\n" +
 	"\x10RetryRunResponse\x12\x1e\n" +
-	"\x03run\x18\x01 \x01(\v2\f.pawl.v1.RunR\x03run\"\x97\x01\n" +
+	"\x03run\x18\x01 \x01(\v2\f.pawl.v1.RunR\x03run\"\xe7\x01\n" +
+	"\x0fRerunRunRequest\x12\x1f\n" +
+	"\x06tenant\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06tenant\x12\x1f\n" +
+	"\x06run_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x05runId\x12\x14\n" +
+	"\x05actor\x18\x03 \x01(\tR\x05actor\x12\x1f\n" +
+	"\x06reason\x18\x04 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06reason\x12$\n" +
+	"\tfrom_step\x18\x05 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\bfromStep\x12!\n" +
+	"\fkeep_effects\x18\x06 \x01(\bR\vkeepEffects\x12\x12\n" +
+	"\x04etag\x18\a \x01(\tR\x04etag\"2\n" +
+	"\x10RerunRunResponse\x12\x1e\n" +
+	"\x03run\x18\x01 \x01(\v2\f.pawl.v1.RunR\x03run\"\x7f\n" +
+	"\x15FindSubmissionRequest\x12\x1f\n" +
+	"\x06tenant\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06tenant\x12E\n" +
+	"\vidempotency\x18\x02 \x01(\v2\x1b.pawl.system.v1.IdempotencyB\x06\xbaH\x03\xc8\x01\x01R\vidempotency\"y\n" +
+	"\x16FindSubmissionResponse\x12\x1f\n" +
+	"\vresource_id\x18\x01 \x01(\tR\n" +
+	"resourceId\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12*\n" +
+	"\x06status\x18\x03 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\"\x97\x01\n" +
 	"\aStepRef\x12\x1e\n" +
 	"\x06run_id\x18\x01 \x01(\fB\a\xbaH\x04z\x02h\x10R\x05runId\x12\x1b\n" +
 	"\x04step\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04step\x12&\n" +
@@ -4087,7 +4464,7 @@ const file_pawl_system_v1_orchestrator_proto_rawDesc = "" +
 	"\x15STOP_REASON_CANCELLED\x10\x01\x12\x16\n" +
 	"\x12STOP_REASON_FENCED\x10\x02\x12\x18\n" +
 	"\x14STOP_REASON_DEADLINE\x10\x03\x12\x1c\n" +
-	"\x18STOP_REASON_HARD_TIMEOUT\x10\x042\xb3\f\n" +
+	"\x18STOP_REASON_HARD_TIMEOUT\x10\x042\xea\r\n" +
 	"\x13OrchestratorService\x12U\n" +
 	"\tCreateRun\x12 .pawl.system.v1.CreateRunRequest\x1a!.pawl.system.v1.CreateRunResponse\"\x03\x90\x02\x02\x12L\n" +
 	"\x06GetRun\x12\x1d.pawl.system.v1.GetRunRequest\x1a\x1e.pawl.system.v1.GetRunResponse\"\x03\x90\x02\x01\x12R\n" +
@@ -4095,7 +4472,9 @@ const file_pawl_system_v1_orchestrator_proto_rawDesc = "" +
 	"\fListRunSteps\x12#.pawl.system.v1.ListRunStepsRequest\x1a$.pawl.system.v1.ListRunStepsResponse\"\x03\x90\x02\x01\x12a\n" +
 	"\rListRunEvents\x12$.pawl.system.v1.ListRunEventsRequest\x1a%.pawl.system.v1.ListRunEventsResponse\"\x03\x90\x02\x01\x12U\n" +
 	"\tCancelRun\x12 .pawl.system.v1.CancelRunRequest\x1a!.pawl.system.v1.CancelRunResponse\"\x03\x90\x02\x02\x12O\n" +
-	"\bRetryRun\x12\x1f.pawl.system.v1.RetryRunRequest\x1a .pawl.system.v1.RetryRunResponse\"\x00\x12X\n" +
+	"\bRetryRun\x12\x1f.pawl.system.v1.RetryRunRequest\x1a .pawl.system.v1.RetryRunResponse\"\x00\x12O\n" +
+	"\bRerunRun\x12\x1f.pawl.system.v1.RerunRunRequest\x1a .pawl.system.v1.RerunRunResponse\"\x00\x12d\n" +
+	"\x0eFindSubmission\x12%.pawl.system.v1.FindSubmissionRequest\x1a&.pawl.system.v1.FindSubmissionResponse\"\x03\x90\x02\x01\x12X\n" +
 	"\n" +
 	"ClaimSteps\x12!.pawl.system.v1.ClaimStepsRequest\x1a\".pawl.system.v1.ClaimStepsResponse\"\x03\x90\x02\x02\x12a\n" +
 	"\rCompleteSteps\x12$.pawl.system.v1.CompleteStepsRequest\x1a%.pawl.system.v1.CompleteStepsResponse\"\x03\x90\x02\x02\x12U\n" +
@@ -4121,7 +4500,7 @@ func file_pawl_system_v1_orchestrator_proto_rawDescGZIP() []byte {
 }
 
 var file_pawl_system_v1_orchestrator_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_pawl_system_v1_orchestrator_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
+var file_pawl_system_v1_orchestrator_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
 var file_pawl_system_v1_orchestrator_proto_goTypes = []any{
 	(ClaimStatus)(0),                    // 0: pawl.system.v1.ClaimStatus
 	(CompleteStatus)(0),                 // 1: pawl.system.v1.CompleteStatus
@@ -4142,159 +4521,170 @@ var file_pawl_system_v1_orchestrator_proto_goTypes = []any{
 	(*CancelRunResponse)(nil),           // 16: pawl.system.v1.CancelRunResponse
 	(*RetryRunRequest)(nil),             // 17: pawl.system.v1.RetryRunRequest
 	(*RetryRunResponse)(nil),            // 18: pawl.system.v1.RetryRunResponse
-	(*StepRef)(nil),                     // 19: pawl.system.v1.StepRef
-	(*ClaimStepsRequest)(nil),           // 20: pawl.system.v1.ClaimStepsRequest
-	(*Claim)(nil),                       // 21: pawl.system.v1.Claim
-	(*ClaimStepsResponse)(nil),          // 22: pawl.system.v1.ClaimStepsResponse
-	(*ClaimResult)(nil),                 // 23: pawl.system.v1.ClaimResult
-	(*Assignment)(nil),                  // 24: pawl.system.v1.Assignment
-	(*CompleteStepsRequest)(nil),        // 25: pawl.system.v1.CompleteStepsRequest
-	(*Outcome)(nil),                     // 26: pawl.system.v1.Outcome
-	(*Usage)(nil),                       // 27: pawl.system.v1.Usage
-	(*Spend)(nil),                       // 28: pawl.system.v1.Spend
-	(*CompleteStepsResponse)(nil),       // 29: pawl.system.v1.CompleteStepsResponse
-	(*CompleteResult)(nil),              // 30: pawl.system.v1.CompleteResult
-	(*HeartbeatRequest)(nil),            // 31: pawl.system.v1.HeartbeatRequest
-	(*LaneSlots)(nil),                   // 32: pawl.system.v1.LaneSlots
-	(*Hold)(nil),                        // 33: pawl.system.v1.Hold
-	(*AwaitedPermit)(nil),               // 34: pawl.system.v1.AwaitedPermit
-	(*HeartbeatResponse)(nil),           // 35: pawl.system.v1.HeartbeatResponse
-	(*Stop)(nil),                        // 36: pawl.system.v1.Stop
-	(*ReleaseStepsRequest)(nil),         // 37: pawl.system.v1.ReleaseStepsRequest
-	(*ReleaseStepsResponse)(nil),        // 38: pawl.system.v1.ReleaseStepsResponse
-	(*RecordSpendRequest)(nil),          // 39: pawl.system.v1.RecordSpendRequest
-	(*RecordSpendResponse)(nil),         // 40: pawl.system.v1.RecordSpendResponse
-	(*CreatePipelineRequest)(nil),       // 41: pawl.system.v1.CreatePipelineRequest
-	(*CreatePipelineResponse)(nil),      // 42: pawl.system.v1.CreatePipelineResponse
-	(*GetPipelineRequest)(nil),          // 43: pawl.system.v1.GetPipelineRequest
-	(*GetPipelineResponse)(nil),         // 44: pawl.system.v1.GetPipelineResponse
-	(*ListPipelinesRequest)(nil),        // 45: pawl.system.v1.ListPipelinesRequest
-	(*ListPipelinesResponse)(nil),       // 46: pawl.system.v1.ListPipelinesResponse
-	(*CreateDocumentRequest)(nil),       // 47: pawl.system.v1.CreateDocumentRequest
-	(*CreateDocumentResponse)(nil),      // 48: pawl.system.v1.CreateDocumentResponse
-	(*GetDocumentRequest)(nil),          // 49: pawl.system.v1.GetDocumentRequest
-	(*GetDocumentResponse)(nil),         // 50: pawl.system.v1.GetDocumentResponse
-	nil,                                 // 51: pawl.system.v1.CreateRunRequest.LabelsEntry
-	nil,                                 // 52: pawl.system.v1.Assignment.LabelsEntry
-	nil,                                 // 53: pawl.system.v1.Assignment.OutputsEntry
-	(*Outcome_Succeeded)(nil),           // 54: pawl.system.v1.Outcome.Succeeded
-	(*Outcome_Skipped)(nil),             // 55: pawl.system.v1.Outcome.Skipped
-	(*Outcome_Expanded)(nil),            // 56: pawl.system.v1.Outcome.Expanded
-	(*Outcome_Failed)(nil),              // 57: pawl.system.v1.Outcome.Failed
-	(*Outcome_ReviewRequested)(nil),     // 58: pawl.system.v1.Outcome.ReviewRequested
-	(*Outcome_Parked)(nil),              // 59: pawl.system.v1.Outcome.Parked
-	(*RecordSpendRequest_RunSpend)(nil), // 60: pawl.system.v1.RecordSpendRequest.RunSpend
-	(v1.RunClass)(0),                    // 61: pawl.v1.RunClass
-	(*durationpb.Duration)(nil),         // 62: google.protobuf.Duration
-	(v1.RunStatus)(0),                   // 63: pawl.v1.RunStatus
-	(*v1.Run)(nil),                      // 64: pawl.v1.Run
-	(*v1.ListRunsRequest)(nil),          // 65: pawl.v1.ListRunsRequest
-	(*v1.RunStep)(nil),                  // 66: pawl.v1.RunStep
-	(*v1.ListRunEventsRequest)(nil),     // 67: pawl.v1.ListRunEventsRequest
-	(*v1.RunEvent)(nil),                 // 68: pawl.v1.RunEvent
-	(*timestamppb.Timestamp)(nil),       // 69: google.protobuf.Timestamp
-	(*v1.Pipeline)(nil),                 // 70: pawl.v1.Pipeline
-	(*v1.ListPipelinesRequest)(nil),     // 71: pawl.v1.ListPipelinesRequest
-	(*v1.Document)(nil),                 // 72: pawl.v1.Document
+	(*RerunRunRequest)(nil),             // 19: pawl.system.v1.RerunRunRequest
+	(*RerunRunResponse)(nil),            // 20: pawl.system.v1.RerunRunResponse
+	(*FindSubmissionRequest)(nil),       // 21: pawl.system.v1.FindSubmissionRequest
+	(*FindSubmissionResponse)(nil),      // 22: pawl.system.v1.FindSubmissionResponse
+	(*StepRef)(nil),                     // 23: pawl.system.v1.StepRef
+	(*ClaimStepsRequest)(nil),           // 24: pawl.system.v1.ClaimStepsRequest
+	(*Claim)(nil),                       // 25: pawl.system.v1.Claim
+	(*ClaimStepsResponse)(nil),          // 26: pawl.system.v1.ClaimStepsResponse
+	(*ClaimResult)(nil),                 // 27: pawl.system.v1.ClaimResult
+	(*Assignment)(nil),                  // 28: pawl.system.v1.Assignment
+	(*CompleteStepsRequest)(nil),        // 29: pawl.system.v1.CompleteStepsRequest
+	(*Outcome)(nil),                     // 30: pawl.system.v1.Outcome
+	(*Usage)(nil),                       // 31: pawl.system.v1.Usage
+	(*Spend)(nil),                       // 32: pawl.system.v1.Spend
+	(*CompleteStepsResponse)(nil),       // 33: pawl.system.v1.CompleteStepsResponse
+	(*CompleteResult)(nil),              // 34: pawl.system.v1.CompleteResult
+	(*HeartbeatRequest)(nil),            // 35: pawl.system.v1.HeartbeatRequest
+	(*LaneSlots)(nil),                   // 36: pawl.system.v1.LaneSlots
+	(*Hold)(nil),                        // 37: pawl.system.v1.Hold
+	(*AwaitedPermit)(nil),               // 38: pawl.system.v1.AwaitedPermit
+	(*HeartbeatResponse)(nil),           // 39: pawl.system.v1.HeartbeatResponse
+	(*Stop)(nil),                        // 40: pawl.system.v1.Stop
+	(*ReleaseStepsRequest)(nil),         // 41: pawl.system.v1.ReleaseStepsRequest
+	(*ReleaseStepsResponse)(nil),        // 42: pawl.system.v1.ReleaseStepsResponse
+	(*RecordSpendRequest)(nil),          // 43: pawl.system.v1.RecordSpendRequest
+	(*RecordSpendResponse)(nil),         // 44: pawl.system.v1.RecordSpendResponse
+	(*CreatePipelineRequest)(nil),       // 45: pawl.system.v1.CreatePipelineRequest
+	(*CreatePipelineResponse)(nil),      // 46: pawl.system.v1.CreatePipelineResponse
+	(*GetPipelineRequest)(nil),          // 47: pawl.system.v1.GetPipelineRequest
+	(*GetPipelineResponse)(nil),         // 48: pawl.system.v1.GetPipelineResponse
+	(*ListPipelinesRequest)(nil),        // 49: pawl.system.v1.ListPipelinesRequest
+	(*ListPipelinesResponse)(nil),       // 50: pawl.system.v1.ListPipelinesResponse
+	(*CreateDocumentRequest)(nil),       // 51: pawl.system.v1.CreateDocumentRequest
+	(*CreateDocumentResponse)(nil),      // 52: pawl.system.v1.CreateDocumentResponse
+	(*GetDocumentRequest)(nil),          // 53: pawl.system.v1.GetDocumentRequest
+	(*GetDocumentResponse)(nil),         // 54: pawl.system.v1.GetDocumentResponse
+	nil,                                 // 55: pawl.system.v1.CreateRunRequest.LabelsEntry
+	nil,                                 // 56: pawl.system.v1.Assignment.LabelsEntry
+	nil,                                 // 57: pawl.system.v1.Assignment.OutputsEntry
+	(*Outcome_Succeeded)(nil),           // 58: pawl.system.v1.Outcome.Succeeded
+	(*Outcome_Skipped)(nil),             // 59: pawl.system.v1.Outcome.Skipped
+	(*Outcome_Expanded)(nil),            // 60: pawl.system.v1.Outcome.Expanded
+	(*Outcome_Failed)(nil),              // 61: pawl.system.v1.Outcome.Failed
+	(*Outcome_ReviewRequested)(nil),     // 62: pawl.system.v1.Outcome.ReviewRequested
+	(*Outcome_Parked)(nil),              // 63: pawl.system.v1.Outcome.Parked
+	(*RecordSpendRequest_RunSpend)(nil), // 64: pawl.system.v1.RecordSpendRequest.RunSpend
+	(v1.RunClass)(0),                    // 65: pawl.v1.RunClass
+	(*durationpb.Duration)(nil),         // 66: google.protobuf.Duration
+	(v1.RunStatus)(0),                   // 67: pawl.v1.RunStatus
+	(*v1.Run)(nil),                      // 68: pawl.v1.Run
+	(*v1.ListRunsRequest)(nil),          // 69: pawl.v1.ListRunsRequest
+	(*v1.RunStep)(nil),                  // 70: pawl.v1.RunStep
+	(*v1.ListRunEventsRequest)(nil),     // 71: pawl.v1.ListRunEventsRequest
+	(*v1.RunEvent)(nil),                 // 72: pawl.v1.RunEvent
+	(*timestamppb.Timestamp)(nil),       // 73: google.protobuf.Timestamp
+	(*v1.Pipeline)(nil),                 // 74: pawl.v1.Pipeline
+	(*v1.ListPipelinesRequest)(nil),     // 75: pawl.v1.ListPipelinesRequest
+	(*v1.Document)(nil),                 // 76: pawl.v1.Document
 }
 var file_pawl_system_v1_orchestrator_proto_depIdxs = []int32{
 	4,  // 0: pawl.system.v1.CreateRunRequest.idempotency:type_name -> pawl.system.v1.Idempotency
-	61, // 1: pawl.system.v1.CreateRunRequest.class:type_name -> pawl.v1.RunClass
-	51, // 2: pawl.system.v1.CreateRunRequest.labels:type_name -> pawl.system.v1.CreateRunRequest.LabelsEntry
-	62, // 3: pawl.system.v1.CreateRunRequest.deadline:type_name -> google.protobuf.Duration
-	63, // 4: pawl.system.v1.CreateRunResponse.status:type_name -> pawl.v1.RunStatus
-	64, // 5: pawl.system.v1.GetRunResponse.run:type_name -> pawl.v1.Run
-	65, // 6: pawl.system.v1.ListRunsRequest.query:type_name -> pawl.v1.ListRunsRequest
-	64, // 7: pawl.system.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
-	66, // 8: pawl.system.v1.ListRunStepsResponse.steps:type_name -> pawl.v1.RunStep
-	67, // 9: pawl.system.v1.ListRunEventsRequest.query:type_name -> pawl.v1.ListRunEventsRequest
-	68, // 10: pawl.system.v1.ListRunEventsResponse.events:type_name -> pawl.v1.RunEvent
-	64, // 11: pawl.system.v1.CancelRunResponse.run:type_name -> pawl.v1.Run
-	64, // 12: pawl.system.v1.RetryRunResponse.run:type_name -> pawl.v1.Run
-	21, // 13: pawl.system.v1.ClaimStepsRequest.claims:type_name -> pawl.system.v1.Claim
-	19, // 14: pawl.system.v1.Claim.step:type_name -> pawl.system.v1.StepRef
-	23, // 15: pawl.system.v1.ClaimStepsResponse.results:type_name -> pawl.system.v1.ClaimResult
-	0,  // 16: pawl.system.v1.ClaimResult.status:type_name -> pawl.system.v1.ClaimStatus
-	24, // 17: pawl.system.v1.ClaimResult.assignment:type_name -> pawl.system.v1.Assignment
-	61, // 18: pawl.system.v1.Assignment.class:type_name -> pawl.v1.RunClass
-	52, // 19: pawl.system.v1.Assignment.labels:type_name -> pawl.system.v1.Assignment.LabelsEntry
-	53, // 20: pawl.system.v1.Assignment.outputs:type_name -> pawl.system.v1.Assignment.OutputsEntry
-	62, // 21: pawl.system.v1.Assignment.deadline_in:type_name -> google.protobuf.Duration
-	26, // 22: pawl.system.v1.CompleteStepsRequest.outcomes:type_name -> pawl.system.v1.Outcome
-	19, // 23: pawl.system.v1.Outcome.step:type_name -> pawl.system.v1.StepRef
-	54, // 24: pawl.system.v1.Outcome.succeeded:type_name -> pawl.system.v1.Outcome.Succeeded
-	55, // 25: pawl.system.v1.Outcome.skipped:type_name -> pawl.system.v1.Outcome.Skipped
-	56, // 26: pawl.system.v1.Outcome.expanded:type_name -> pawl.system.v1.Outcome.Expanded
-	57, // 27: pawl.system.v1.Outcome.failed:type_name -> pawl.system.v1.Outcome.Failed
-	58, // 28: pawl.system.v1.Outcome.review_requested:type_name -> pawl.system.v1.Outcome.ReviewRequested
-	59, // 29: pawl.system.v1.Outcome.parked:type_name -> pawl.system.v1.Outcome.Parked
-	27, // 30: pawl.system.v1.Outcome.usage:type_name -> pawl.system.v1.Usage
-	69, // 31: pawl.system.v1.Outcome.started_at:type_name -> google.protobuf.Timestamp
-	28, // 32: pawl.system.v1.Usage.run_spend:type_name -> pawl.system.v1.Spend
-	30, // 33: pawl.system.v1.CompleteStepsResponse.results:type_name -> pawl.system.v1.CompleteResult
-	1,  // 34: pawl.system.v1.CompleteResult.status:type_name -> pawl.system.v1.CompleteStatus
-	32, // 35: pawl.system.v1.HeartbeatRequest.lanes:type_name -> pawl.system.v1.LaneSlots
-	33, // 36: pawl.system.v1.HeartbeatRequest.holds:type_name -> pawl.system.v1.Hold
-	61, // 37: pawl.system.v1.LaneSlots.class:type_name -> pawl.v1.RunClass
-	19, // 38: pawl.system.v1.Hold.step:type_name -> pawl.system.v1.StepRef
-	62, // 39: pawl.system.v1.Hold.permit_wait:type_name -> google.protobuf.Duration
-	34, // 40: pawl.system.v1.Hold.awaited_permit:type_name -> pawl.system.v1.AwaitedPermit
-	62, // 41: pawl.system.v1.AwaitedPermit.waited:type_name -> google.protobuf.Duration
-	62, // 42: pawl.system.v1.HeartbeatResponse.lease:type_name -> google.protobuf.Duration
-	36, // 43: pawl.system.v1.HeartbeatResponse.stops:type_name -> pawl.system.v1.Stop
-	19, // 44: pawl.system.v1.Stop.step:type_name -> pawl.system.v1.StepRef
-	2,  // 45: pawl.system.v1.Stop.reason:type_name -> pawl.system.v1.StopReason
-	33, // 46: pawl.system.v1.ReleaseStepsRequest.holds:type_name -> pawl.system.v1.Hold
-	60, // 47: pawl.system.v1.RecordSpendRequest.runs:type_name -> pawl.system.v1.RecordSpendRequest.RunSpend
-	70, // 48: pawl.system.v1.CreatePipelineResponse.pipeline:type_name -> pawl.v1.Pipeline
-	70, // 49: pawl.system.v1.GetPipelineResponse.pipeline:type_name -> pawl.v1.Pipeline
-	71, // 50: pawl.system.v1.ListPipelinesRequest.query:type_name -> pawl.v1.ListPipelinesRequest
-	70, // 51: pawl.system.v1.ListPipelinesResponse.pipelines:type_name -> pawl.v1.Pipeline
-	4,  // 52: pawl.system.v1.CreateDocumentRequest.idempotency:type_name -> pawl.system.v1.Idempotency
-	72, // 53: pawl.system.v1.GetDocumentResponse.document:type_name -> pawl.v1.Document
-	3,  // 54: pawl.system.v1.Outcome.Failed.class:type_name -> pawl.system.v1.Outcome.FailureClass
-	62, // 55: pawl.system.v1.Outcome.Failed.retry_after:type_name -> google.protobuf.Duration
-	62, // 56: pawl.system.v1.Outcome.Parked.until:type_name -> google.protobuf.Duration
-	28, // 57: pawl.system.v1.RecordSpendRequest.RunSpend.spend:type_name -> pawl.system.v1.Spend
-	5,  // 58: pawl.system.v1.OrchestratorService.CreateRun:input_type -> pawl.system.v1.CreateRunRequest
-	7,  // 59: pawl.system.v1.OrchestratorService.GetRun:input_type -> pawl.system.v1.GetRunRequest
-	9,  // 60: pawl.system.v1.OrchestratorService.ListRuns:input_type -> pawl.system.v1.ListRunsRequest
-	11, // 61: pawl.system.v1.OrchestratorService.ListRunSteps:input_type -> pawl.system.v1.ListRunStepsRequest
-	13, // 62: pawl.system.v1.OrchestratorService.ListRunEvents:input_type -> pawl.system.v1.ListRunEventsRequest
-	15, // 63: pawl.system.v1.OrchestratorService.CancelRun:input_type -> pawl.system.v1.CancelRunRequest
-	17, // 64: pawl.system.v1.OrchestratorService.RetryRun:input_type -> pawl.system.v1.RetryRunRequest
-	20, // 65: pawl.system.v1.OrchestratorService.ClaimSteps:input_type -> pawl.system.v1.ClaimStepsRequest
-	25, // 66: pawl.system.v1.OrchestratorService.CompleteSteps:input_type -> pawl.system.v1.CompleteStepsRequest
-	31, // 67: pawl.system.v1.OrchestratorService.Heartbeat:input_type -> pawl.system.v1.HeartbeatRequest
-	37, // 68: pawl.system.v1.OrchestratorService.ReleaseSteps:input_type -> pawl.system.v1.ReleaseStepsRequest
-	39, // 69: pawl.system.v1.OrchestratorService.RecordSpend:input_type -> pawl.system.v1.RecordSpendRequest
-	41, // 70: pawl.system.v1.OrchestratorService.CreatePipeline:input_type -> pawl.system.v1.CreatePipelineRequest
-	43, // 71: pawl.system.v1.OrchestratorService.GetPipeline:input_type -> pawl.system.v1.GetPipelineRequest
-	45, // 72: pawl.system.v1.OrchestratorService.ListPipelines:input_type -> pawl.system.v1.ListPipelinesRequest
-	47, // 73: pawl.system.v1.OrchestratorService.CreateDocument:input_type -> pawl.system.v1.CreateDocumentRequest
-	49, // 74: pawl.system.v1.OrchestratorService.GetDocument:input_type -> pawl.system.v1.GetDocumentRequest
-	6,  // 75: pawl.system.v1.OrchestratorService.CreateRun:output_type -> pawl.system.v1.CreateRunResponse
-	8,  // 76: pawl.system.v1.OrchestratorService.GetRun:output_type -> pawl.system.v1.GetRunResponse
-	10, // 77: pawl.system.v1.OrchestratorService.ListRuns:output_type -> pawl.system.v1.ListRunsResponse
-	12, // 78: pawl.system.v1.OrchestratorService.ListRunSteps:output_type -> pawl.system.v1.ListRunStepsResponse
-	14, // 79: pawl.system.v1.OrchestratorService.ListRunEvents:output_type -> pawl.system.v1.ListRunEventsResponse
-	16, // 80: pawl.system.v1.OrchestratorService.CancelRun:output_type -> pawl.system.v1.CancelRunResponse
-	18, // 81: pawl.system.v1.OrchestratorService.RetryRun:output_type -> pawl.system.v1.RetryRunResponse
-	22, // 82: pawl.system.v1.OrchestratorService.ClaimSteps:output_type -> pawl.system.v1.ClaimStepsResponse
-	29, // 83: pawl.system.v1.OrchestratorService.CompleteSteps:output_type -> pawl.system.v1.CompleteStepsResponse
-	35, // 84: pawl.system.v1.OrchestratorService.Heartbeat:output_type -> pawl.system.v1.HeartbeatResponse
-	38, // 85: pawl.system.v1.OrchestratorService.ReleaseSteps:output_type -> pawl.system.v1.ReleaseStepsResponse
-	40, // 86: pawl.system.v1.OrchestratorService.RecordSpend:output_type -> pawl.system.v1.RecordSpendResponse
-	42, // 87: pawl.system.v1.OrchestratorService.CreatePipeline:output_type -> pawl.system.v1.CreatePipelineResponse
-	44, // 88: pawl.system.v1.OrchestratorService.GetPipeline:output_type -> pawl.system.v1.GetPipelineResponse
-	46, // 89: pawl.system.v1.OrchestratorService.ListPipelines:output_type -> pawl.system.v1.ListPipelinesResponse
-	48, // 90: pawl.system.v1.OrchestratorService.CreateDocument:output_type -> pawl.system.v1.CreateDocumentResponse
-	50, // 91: pawl.system.v1.OrchestratorService.GetDocument:output_type -> pawl.system.v1.GetDocumentResponse
-	75, // [75:92] is the sub-list for method output_type
-	58, // [58:75] is the sub-list for method input_type
-	58, // [58:58] is the sub-list for extension type_name
-	58, // [58:58] is the sub-list for extension extendee
-	0,  // [0:58] is the sub-list for field type_name
+	65, // 1: pawl.system.v1.CreateRunRequest.class:type_name -> pawl.v1.RunClass
+	55, // 2: pawl.system.v1.CreateRunRequest.labels:type_name -> pawl.system.v1.CreateRunRequest.LabelsEntry
+	66, // 3: pawl.system.v1.CreateRunRequest.deadline:type_name -> google.protobuf.Duration
+	67, // 4: pawl.system.v1.CreateRunResponse.status:type_name -> pawl.v1.RunStatus
+	68, // 5: pawl.system.v1.GetRunResponse.run:type_name -> pawl.v1.Run
+	69, // 6: pawl.system.v1.ListRunsRequest.query:type_name -> pawl.v1.ListRunsRequest
+	68, // 7: pawl.system.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
+	70, // 8: pawl.system.v1.ListRunStepsResponse.steps:type_name -> pawl.v1.RunStep
+	71, // 9: pawl.system.v1.ListRunEventsRequest.query:type_name -> pawl.v1.ListRunEventsRequest
+	72, // 10: pawl.system.v1.ListRunEventsResponse.events:type_name -> pawl.v1.RunEvent
+	68, // 11: pawl.system.v1.CancelRunResponse.run:type_name -> pawl.v1.Run
+	68, // 12: pawl.system.v1.RetryRunResponse.run:type_name -> pawl.v1.Run
+	68, // 13: pawl.system.v1.RerunRunResponse.run:type_name -> pawl.v1.Run
+	4,  // 14: pawl.system.v1.FindSubmissionRequest.idempotency:type_name -> pawl.system.v1.Idempotency
+	67, // 15: pawl.system.v1.FindSubmissionResponse.status:type_name -> pawl.v1.RunStatus
+	25, // 16: pawl.system.v1.ClaimStepsRequest.claims:type_name -> pawl.system.v1.Claim
+	23, // 17: pawl.system.v1.Claim.step:type_name -> pawl.system.v1.StepRef
+	27, // 18: pawl.system.v1.ClaimStepsResponse.results:type_name -> pawl.system.v1.ClaimResult
+	0,  // 19: pawl.system.v1.ClaimResult.status:type_name -> pawl.system.v1.ClaimStatus
+	28, // 20: pawl.system.v1.ClaimResult.assignment:type_name -> pawl.system.v1.Assignment
+	65, // 21: pawl.system.v1.Assignment.class:type_name -> pawl.v1.RunClass
+	56, // 22: pawl.system.v1.Assignment.labels:type_name -> pawl.system.v1.Assignment.LabelsEntry
+	57, // 23: pawl.system.v1.Assignment.outputs:type_name -> pawl.system.v1.Assignment.OutputsEntry
+	66, // 24: pawl.system.v1.Assignment.deadline_in:type_name -> google.protobuf.Duration
+	30, // 25: pawl.system.v1.CompleteStepsRequest.outcomes:type_name -> pawl.system.v1.Outcome
+	23, // 26: pawl.system.v1.Outcome.step:type_name -> pawl.system.v1.StepRef
+	58, // 27: pawl.system.v1.Outcome.succeeded:type_name -> pawl.system.v1.Outcome.Succeeded
+	59, // 28: pawl.system.v1.Outcome.skipped:type_name -> pawl.system.v1.Outcome.Skipped
+	60, // 29: pawl.system.v1.Outcome.expanded:type_name -> pawl.system.v1.Outcome.Expanded
+	61, // 30: pawl.system.v1.Outcome.failed:type_name -> pawl.system.v1.Outcome.Failed
+	62, // 31: pawl.system.v1.Outcome.review_requested:type_name -> pawl.system.v1.Outcome.ReviewRequested
+	63, // 32: pawl.system.v1.Outcome.parked:type_name -> pawl.system.v1.Outcome.Parked
+	31, // 33: pawl.system.v1.Outcome.usage:type_name -> pawl.system.v1.Usage
+	73, // 34: pawl.system.v1.Outcome.started_at:type_name -> google.protobuf.Timestamp
+	32, // 35: pawl.system.v1.Usage.run_spend:type_name -> pawl.system.v1.Spend
+	34, // 36: pawl.system.v1.CompleteStepsResponse.results:type_name -> pawl.system.v1.CompleteResult
+	1,  // 37: pawl.system.v1.CompleteResult.status:type_name -> pawl.system.v1.CompleteStatus
+	36, // 38: pawl.system.v1.HeartbeatRequest.lanes:type_name -> pawl.system.v1.LaneSlots
+	37, // 39: pawl.system.v1.HeartbeatRequest.holds:type_name -> pawl.system.v1.Hold
+	65, // 40: pawl.system.v1.LaneSlots.class:type_name -> pawl.v1.RunClass
+	23, // 41: pawl.system.v1.Hold.step:type_name -> pawl.system.v1.StepRef
+	66, // 42: pawl.system.v1.Hold.permit_wait:type_name -> google.protobuf.Duration
+	38, // 43: pawl.system.v1.Hold.awaited_permit:type_name -> pawl.system.v1.AwaitedPermit
+	66, // 44: pawl.system.v1.AwaitedPermit.waited:type_name -> google.protobuf.Duration
+	66, // 45: pawl.system.v1.HeartbeatResponse.lease:type_name -> google.protobuf.Duration
+	40, // 46: pawl.system.v1.HeartbeatResponse.stops:type_name -> pawl.system.v1.Stop
+	23, // 47: pawl.system.v1.Stop.step:type_name -> pawl.system.v1.StepRef
+	2,  // 48: pawl.system.v1.Stop.reason:type_name -> pawl.system.v1.StopReason
+	37, // 49: pawl.system.v1.ReleaseStepsRequest.holds:type_name -> pawl.system.v1.Hold
+	64, // 50: pawl.system.v1.RecordSpendRequest.runs:type_name -> pawl.system.v1.RecordSpendRequest.RunSpend
+	74, // 51: pawl.system.v1.CreatePipelineResponse.pipeline:type_name -> pawl.v1.Pipeline
+	74, // 52: pawl.system.v1.GetPipelineResponse.pipeline:type_name -> pawl.v1.Pipeline
+	75, // 53: pawl.system.v1.ListPipelinesRequest.query:type_name -> pawl.v1.ListPipelinesRequest
+	74, // 54: pawl.system.v1.ListPipelinesResponse.pipelines:type_name -> pawl.v1.Pipeline
+	4,  // 55: pawl.system.v1.CreateDocumentRequest.idempotency:type_name -> pawl.system.v1.Idempotency
+	76, // 56: pawl.system.v1.GetDocumentResponse.document:type_name -> pawl.v1.Document
+	3,  // 57: pawl.system.v1.Outcome.Failed.class:type_name -> pawl.system.v1.Outcome.FailureClass
+	66, // 58: pawl.system.v1.Outcome.Failed.retry_after:type_name -> google.protobuf.Duration
+	66, // 59: pawl.system.v1.Outcome.Parked.until:type_name -> google.protobuf.Duration
+	32, // 60: pawl.system.v1.RecordSpendRequest.RunSpend.spend:type_name -> pawl.system.v1.Spend
+	5,  // 61: pawl.system.v1.OrchestratorService.CreateRun:input_type -> pawl.system.v1.CreateRunRequest
+	7,  // 62: pawl.system.v1.OrchestratorService.GetRun:input_type -> pawl.system.v1.GetRunRequest
+	9,  // 63: pawl.system.v1.OrchestratorService.ListRuns:input_type -> pawl.system.v1.ListRunsRequest
+	11, // 64: pawl.system.v1.OrchestratorService.ListRunSteps:input_type -> pawl.system.v1.ListRunStepsRequest
+	13, // 65: pawl.system.v1.OrchestratorService.ListRunEvents:input_type -> pawl.system.v1.ListRunEventsRequest
+	15, // 66: pawl.system.v1.OrchestratorService.CancelRun:input_type -> pawl.system.v1.CancelRunRequest
+	17, // 67: pawl.system.v1.OrchestratorService.RetryRun:input_type -> pawl.system.v1.RetryRunRequest
+	19, // 68: pawl.system.v1.OrchestratorService.RerunRun:input_type -> pawl.system.v1.RerunRunRequest
+	21, // 69: pawl.system.v1.OrchestratorService.FindSubmission:input_type -> pawl.system.v1.FindSubmissionRequest
+	24, // 70: pawl.system.v1.OrchestratorService.ClaimSteps:input_type -> pawl.system.v1.ClaimStepsRequest
+	29, // 71: pawl.system.v1.OrchestratorService.CompleteSteps:input_type -> pawl.system.v1.CompleteStepsRequest
+	35, // 72: pawl.system.v1.OrchestratorService.Heartbeat:input_type -> pawl.system.v1.HeartbeatRequest
+	41, // 73: pawl.system.v1.OrchestratorService.ReleaseSteps:input_type -> pawl.system.v1.ReleaseStepsRequest
+	43, // 74: pawl.system.v1.OrchestratorService.RecordSpend:input_type -> pawl.system.v1.RecordSpendRequest
+	45, // 75: pawl.system.v1.OrchestratorService.CreatePipeline:input_type -> pawl.system.v1.CreatePipelineRequest
+	47, // 76: pawl.system.v1.OrchestratorService.GetPipeline:input_type -> pawl.system.v1.GetPipelineRequest
+	49, // 77: pawl.system.v1.OrchestratorService.ListPipelines:input_type -> pawl.system.v1.ListPipelinesRequest
+	51, // 78: pawl.system.v1.OrchestratorService.CreateDocument:input_type -> pawl.system.v1.CreateDocumentRequest
+	53, // 79: pawl.system.v1.OrchestratorService.GetDocument:input_type -> pawl.system.v1.GetDocumentRequest
+	6,  // 80: pawl.system.v1.OrchestratorService.CreateRun:output_type -> pawl.system.v1.CreateRunResponse
+	8,  // 81: pawl.system.v1.OrchestratorService.GetRun:output_type -> pawl.system.v1.GetRunResponse
+	10, // 82: pawl.system.v1.OrchestratorService.ListRuns:output_type -> pawl.system.v1.ListRunsResponse
+	12, // 83: pawl.system.v1.OrchestratorService.ListRunSteps:output_type -> pawl.system.v1.ListRunStepsResponse
+	14, // 84: pawl.system.v1.OrchestratorService.ListRunEvents:output_type -> pawl.system.v1.ListRunEventsResponse
+	16, // 85: pawl.system.v1.OrchestratorService.CancelRun:output_type -> pawl.system.v1.CancelRunResponse
+	18, // 86: pawl.system.v1.OrchestratorService.RetryRun:output_type -> pawl.system.v1.RetryRunResponse
+	20, // 87: pawl.system.v1.OrchestratorService.RerunRun:output_type -> pawl.system.v1.RerunRunResponse
+	22, // 88: pawl.system.v1.OrchestratorService.FindSubmission:output_type -> pawl.system.v1.FindSubmissionResponse
+	26, // 89: pawl.system.v1.OrchestratorService.ClaimSteps:output_type -> pawl.system.v1.ClaimStepsResponse
+	33, // 90: pawl.system.v1.OrchestratorService.CompleteSteps:output_type -> pawl.system.v1.CompleteStepsResponse
+	39, // 91: pawl.system.v1.OrchestratorService.Heartbeat:output_type -> pawl.system.v1.HeartbeatResponse
+	42, // 92: pawl.system.v1.OrchestratorService.ReleaseSteps:output_type -> pawl.system.v1.ReleaseStepsResponse
+	44, // 93: pawl.system.v1.OrchestratorService.RecordSpend:output_type -> pawl.system.v1.RecordSpendResponse
+	46, // 94: pawl.system.v1.OrchestratorService.CreatePipeline:output_type -> pawl.system.v1.CreatePipelineResponse
+	48, // 95: pawl.system.v1.OrchestratorService.GetPipeline:output_type -> pawl.system.v1.GetPipelineResponse
+	50, // 96: pawl.system.v1.OrchestratorService.ListPipelines:output_type -> pawl.system.v1.ListPipelinesResponse
+	52, // 97: pawl.system.v1.OrchestratorService.CreateDocument:output_type -> pawl.system.v1.CreateDocumentResponse
+	54, // 98: pawl.system.v1.OrchestratorService.GetDocument:output_type -> pawl.system.v1.GetDocumentResponse
+	80, // [80:99] is the sub-list for method output_type
+	61, // [61:80] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_pawl_system_v1_orchestrator_proto_init() }
@@ -4303,8 +4693,10 @@ func file_pawl_system_v1_orchestrator_proto_init() {
 		return
 	}
 	file_pawl_system_v1_orchestrator_proto_msgTypes[1].OneofWrappers = []any{}
-	file_pawl_system_v1_orchestrator_proto_msgTypes[20].OneofWrappers = []any{}
-	file_pawl_system_v1_orchestrator_proto_msgTypes[22].OneofWrappers = []any{
+	file_pawl_system_v1_orchestrator_proto_msgTypes[11].OneofWrappers = []any{}
+	file_pawl_system_v1_orchestrator_proto_msgTypes[13].OneofWrappers = []any{}
+	file_pawl_system_v1_orchestrator_proto_msgTypes[24].OneofWrappers = []any{}
+	file_pawl_system_v1_orchestrator_proto_msgTypes[26].OneofWrappers = []any{
 		(*Outcome_Succeeded_)(nil),
 		(*Outcome_Skipped_)(nil),
 		(*Outcome_Expanded_)(nil),
@@ -4312,18 +4704,18 @@ func file_pawl_system_v1_orchestrator_proto_init() {
 		(*Outcome_ReviewRequested_)(nil),
 		(*Outcome_Parked_)(nil),
 	}
-	file_pawl_system_v1_orchestrator_proto_msgTypes[39].OneofWrappers = []any{
+	file_pawl_system_v1_orchestrator_proto_msgTypes[43].OneofWrappers = []any{
 		(*GetPipelineRequest_Name)(nil),
 		(*GetPipelineRequest_Digest)(nil),
 	}
-	file_pawl_system_v1_orchestrator_proto_msgTypes[54].OneofWrappers = []any{}
+	file_pawl_system_v1_orchestrator_proto_msgTypes[58].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_system_v1_orchestrator_proto_rawDesc), len(file_pawl_system_v1_orchestrator_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   57,
+			NumMessages:   61,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -26,6 +26,8 @@ const (
 	OrchestratorService_ListRunEvents_FullMethodName  = "/pawl.system.v1.OrchestratorService/ListRunEvents"
 	OrchestratorService_CancelRun_FullMethodName      = "/pawl.system.v1.OrchestratorService/CancelRun"
 	OrchestratorService_RetryRun_FullMethodName       = "/pawl.system.v1.OrchestratorService/RetryRun"
+	OrchestratorService_RerunRun_FullMethodName       = "/pawl.system.v1.OrchestratorService/RerunRun"
+	OrchestratorService_FindSubmission_FullMethodName = "/pawl.system.v1.OrchestratorService/FindSubmission"
 	OrchestratorService_ClaimSteps_FullMethodName     = "/pawl.system.v1.OrchestratorService/ClaimSteps"
 	OrchestratorService_CompleteSteps_FullMethodName  = "/pawl.system.v1.OrchestratorService/CompleteSteps"
 	OrchestratorService_Heartbeat_FullMethodName      = "/pawl.system.v1.OrchestratorService/Heartbeat"
@@ -59,6 +61,10 @@ type OrchestratorServiceClient interface {
 	CancelRun(ctx context.Context, in *CancelRunRequest, opts ...grpc.CallOption) (*CancelRunResponse, error)
 	// RetryRun runs failed or reviewed steps again with the same data.
 	RetryRun(ctx context.Context, in *RetryRunRequest, opts ...grpc.CallOption) (*RetryRunResponse, error)
+	// RerunRun runs a step and all that depend on it again, in a new generation.
+	RerunRun(ctx context.Context, in *RerunRunRequest, opts ...grpc.CallOption) (*RerunRunResponse, error)
+	// FindSubmission returns what an idempotency key stands for. The same key with another digest is refused.
+	FindSubmission(ctx context.Context, in *FindSubmissionRequest, opts ...grpc.CallOption) (*FindSubmissionResponse, error)
 	// ClaimSteps takes steps that a stream announced. Safe to repeat with the same fences.
 	ClaimSteps(ctx context.Context, in *ClaimStepsRequest, opts ...grpc.CallOption) (*ClaimStepsResponse, error)
 	// CompleteSteps reports how attempts ended. Answered when the outcomes are on disk; safe to repeat.
@@ -153,6 +159,26 @@ func (c *orchestratorServiceClient) RetryRun(ctx context.Context, in *RetryRunRe
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RetryRunResponse)
 	err := c.cc.Invoke(ctx, OrchestratorService_RetryRun_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *orchestratorServiceClient) RerunRun(ctx context.Context, in *RerunRunRequest, opts ...grpc.CallOption) (*RerunRunResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RerunRunResponse)
+	err := c.cc.Invoke(ctx, OrchestratorService_RerunRun_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *orchestratorServiceClient) FindSubmission(ctx context.Context, in *FindSubmissionRequest, opts ...grpc.CallOption) (*FindSubmissionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(FindSubmissionResponse)
+	err := c.cc.Invoke(ctx, OrchestratorService_FindSubmission_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -280,6 +306,10 @@ type OrchestratorServiceServer interface {
 	CancelRun(context.Context, *CancelRunRequest) (*CancelRunResponse, error)
 	// RetryRun runs failed or reviewed steps again with the same data.
 	RetryRun(context.Context, *RetryRunRequest) (*RetryRunResponse, error)
+	// RerunRun runs a step and all that depend on it again, in a new generation.
+	RerunRun(context.Context, *RerunRunRequest) (*RerunRunResponse, error)
+	// FindSubmission returns what an idempotency key stands for. The same key with another digest is refused.
+	FindSubmission(context.Context, *FindSubmissionRequest) (*FindSubmissionResponse, error)
 	// ClaimSteps takes steps that a stream announced. Safe to repeat with the same fences.
 	ClaimSteps(context.Context, *ClaimStepsRequest) (*ClaimStepsResponse, error)
 	// CompleteSteps reports how attempts ended. Answered when the outcomes are on disk; safe to repeat.
@@ -330,6 +360,12 @@ func (UnimplementedOrchestratorServiceServer) CancelRun(context.Context, *Cancel
 }
 func (UnimplementedOrchestratorServiceServer) RetryRun(context.Context, *RetryRunRequest) (*RetryRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RetryRun not implemented")
+}
+func (UnimplementedOrchestratorServiceServer) RerunRun(context.Context, *RerunRunRequest) (*RerunRunResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RerunRun not implemented")
+}
+func (UnimplementedOrchestratorServiceServer) FindSubmission(context.Context, *FindSubmissionRequest) (*FindSubmissionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method FindSubmission not implemented")
 }
 func (UnimplementedOrchestratorServiceServer) ClaimSteps(context.Context, *ClaimStepsRequest) (*ClaimStepsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ClaimSteps not implemented")
@@ -504,6 +540,42 @@ func _OrchestratorService_RetryRun_Handler(srv interface{}, ctx context.Context,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(OrchestratorServiceServer).RetryRun(ctx, req.(*RetryRunRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OrchestratorService_RerunRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RerunRunRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OrchestratorServiceServer).RerunRun(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OrchestratorService_RerunRun_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OrchestratorServiceServer).RerunRun(ctx, req.(*RerunRunRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OrchestratorService_FindSubmission_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FindSubmissionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OrchestratorServiceServer).FindSubmission(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OrchestratorService_FindSubmission_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OrchestratorServiceServer).FindSubmission(ctx, req.(*FindSubmissionRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -722,6 +794,14 @@ var OrchestratorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RetryRun",
 			Handler:    _OrchestratorService_RetryRun_Handler,
+		},
+		{
+			MethodName: "RerunRun",
+			Handler:    _OrchestratorService_RerunRun_Handler,
+		},
+		{
+			MethodName: "FindSubmission",
+			Handler:    _OrchestratorService_FindSubmission_Handler,
 		},
 		{
 			MethodName: "ClaimSteps",
