@@ -12,6 +12,7 @@ import (
 	faultv1 "pawl.internal/gen/pawl/fault/v1"
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	pawlv1 "pawl.internal/gen/pawl/v1"
+	"pawl.internal/services/internal/failpoint"
 	"pawl.internal/services/internal/fault"
 	"pawl.internal/services/internal/money"
 )
@@ -65,6 +66,7 @@ func (s *Service) submit(ctx context.Context, sub submission) (*systemv1.CreateR
 	if err := pipeline.checkInput(sub.input); err != nil {
 		return nil, err
 	}
+	failpoint.Hit("intake.submit.checked")
 	created, err := s.orchestrator.CreateRun(ctx, &systemv1.CreateRunRequest{
 		Tenant: who.tenant, Idempotency: sub.idempotency, Pipeline: pipeline.ref, Input: sub.input,
 		EntityId: sub.entityID, DocumentId: sub.documentID, Class: classOf(sub.class), Priority: sub.priority,
@@ -73,6 +75,7 @@ func (s *Service) submit(ctx context.Context, sub submission) (*systemv1.CreateR
 	if err != nil {
 		return nil, err
 	}
+	failpoint.Hit("intake.submit.created")
 	s.metrics.submitted(sub.kind, created.GetReplayed())
 	return created, nil
 }

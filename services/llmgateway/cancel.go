@@ -8,6 +8,7 @@ import (
 
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	"pawl.internal/services/internal/clock"
+	"pawl.internal/services/internal/failpoint"
 	"pawl.internal/services/internal/money"
 	"pawl.internal/services/llmgateway/store"
 )
@@ -39,7 +40,9 @@ func (s *Service) SetSpendGate(ctx context.Context, req *systemv1.SetSpendGateRe
 		}
 		changes[i] = gate
 	}
-	for _, err := range s.store.SubmitAll(ctx, changes) {
+	errs := s.store.SubmitAll(ctx, changes)
+	failpoint.Hit("gateway.gate.stored")
+	for _, err := range errs {
 		if err != nil {
 			return nil, err
 		}

@@ -6,6 +6,7 @@ import (
 
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	"pawl.internal/services/internal/clock"
+	"pawl.internal/services/internal/failpoint"
 	"pawl.internal/services/llmgateway/store"
 )
 
@@ -45,9 +46,11 @@ func (s *Service) tellOnce(ctx context.Context, owed []store.Owed) error {
 			RunId: o.RunID[:], Spend: &systemv1.Spend{SpentPicoUsd: int64(o.Spend.Amount), Version: o.Spend.Version},
 		})
 	}
+	failpoint.Hit("gateway.spend.owed")
 	if _, err := s.orchestrator.RecordSpend(ctx, req); err != nil {
 		return err
 	}
+	failpoint.Hit("gateway.spend.told")
 	return s.store.ConfirmOwed(ctx, owed)
 }
 

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	systemv1 "pawl.internal/gen/pawl/system/v1"
+	"pawl.internal/services/internal/failpoint"
 	"pawl.internal/services/internal/fault"
 	"pawl.internal/services/llmgateway/store"
 )
@@ -141,7 +142,9 @@ func (f *flight) last(stream grpc.ServerStreamingServer[systemv1.GenerateRespons
 			return err
 		}
 	}
-	return stream.Send(f.outcome.message(f.ask, leads))
+	err := stream.Send(f.outcome.message(f.ask, leads))
+	failpoint.Hit("gateway.answer.told")
+	return err
 }
 
 // isClosed reports whether a channel that carries nothing is closed. Only one goroutine may close it.

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"pawl.internal/services/internal/clock"
+	"pawl.internal/services/internal/failpoint"
 	"pawl.internal/services/llmgateway/failure"
 	"pawl.internal/services/llmgateway/store"
 )
@@ -115,7 +116,10 @@ func (s *Service) judgeOnce(ctx context.Context) error {
 			Message: "the gateway that sent it has died",
 		}}
 	}
-	for _, err := range s.store.SubmitAll(ctx, changes) {
+	failpoint.Hit("gateway.judge.found")
+	errs := s.store.SubmitAll(ctx, changes)
+	failpoint.Hit("gateway.judge.settled")
+	for _, err := range errs {
 		if err != nil {
 			return err
 		}

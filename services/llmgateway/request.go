@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"pawl.internal/services/internal/failpoint"
 	"pawl.internal/services/internal/fault"
 	"pawl.internal/services/internal/money"
 	"pawl.internal/services/llmgateway/catalog"
@@ -44,15 +45,19 @@ func (r *request) do() (o outcome, decided bool, f failure.Failure) {
 	// From here on the gateway waits for the end also when it stops: a row without an answer would be ambiguous.
 	r.flight.markSent(true)
 	defer r.flight.markSent(false)
+	failpoint.Hit("gateway.permit.granted")
 	if o, verdict := r.record(wait); verdict != store.Admitted {
 		undecided := verdict == store.Taken || verdict == store.Unclear
 		return o, !undecided, f
 	}
+	failpoint.Hit("gateway.call.recorded")
 	if o, ok := r.mayStillSend(); !ok {
 		return o, true, f
 	}
 	x, latency := r.send()
+	failpoint.Hit("gateway.answer.read")
 	permit.Release() // storing needs none
+	failpoint.Hit("gateway.permit.released")
 	o, f = r.settle(x, latency)
 	return o, true, f
 }
@@ -130,6 +135,7 @@ func (r *request) settle(x provider.Exchange, latency time.Duration) (outcome, f
 		r.calls++
 	}
 	stored := r.service.persist(c)
+	failpoint.Hit("gateway.answer.stored")
 	r.service.metrics.tried(r.target.Provider.Name, r.target.Model, reading.Failure, c.Outcome.Usage, c.Booked, latency)
 	r.report(x, reading)
 	if !stored {

@@ -12,6 +12,7 @@ import (
 
 	faultv1 "pawl.internal/gen/pawl/fault/v1"
 	systemv1 "pawl.internal/gen/pawl/system/v1"
+	"pawl.internal/services/internal/failpoint"
 	"pawl.internal/services/internal/fault"
 	"pawl.internal/services/internal/money"
 	"pawl.internal/services/orchestrator/machine"
@@ -39,6 +40,7 @@ func (s *Service) ClaimSteps(ctx context.Context, req *systemv1.ClaimStepsReques
 	for i, e := range events {
 		results[i] = &systemv1.ClaimResult{Status: s.claimStatus(ctx, e, errs[i])}
 	}
+	failpoint.Hit("orchestrator.claim.committed")
 	if err := s.assign(ctx, events, results); err != nil {
 		return nil, err
 	}

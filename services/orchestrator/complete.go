@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	systemv1 "pawl.internal/gen/pawl/system/v1"
+	"pawl.internal/services/internal/failpoint"
 	"pawl.internal/services/internal/money"
 	"pawl.internal/services/orchestrator/machine"
 	"pawl.internal/services/orchestrator/store"
@@ -21,7 +22,9 @@ func (s *Service) CompleteSteps(ctx context.Context, req *systemv1.CompleteSteps
 	for i, o := range req.GetOutcomes() {
 		events[i] = s.outcomeEvent(o, runner)
 	}
+	failpoint.Hit("orchestrator.complete.received")
 	errs := s.store.Submit(ctx, events...)
+	failpoint.Hit("orchestrator.complete.committed")
 	if err := away(errs); err != nil {
 		return nil, err
 	}

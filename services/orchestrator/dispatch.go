@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"pawl.internal/services/internal/clock"
+	"pawl.internal/services/internal/failpoint"
 	"pawl.internal/services/orchestrator/machine"
 	"pawl.internal/services/orchestrator/store"
 )
@@ -210,7 +211,9 @@ func (d *dispatcher) dispatch(ctx context.Context, q *queue, steps []store.Ready
 			return machine.Dispatched{Ref: r}
 		}}
 	}
+	failpoint.Hit("orchestrator.dispatch.read")
 	errs := d.store.Submit(ctx, events...)
+	failpoint.Hit("orchestrator.dispatch.committed")
 	dispatched := 0
 	for _, err := range errs {
 		if err == nil {

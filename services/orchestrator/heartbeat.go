@@ -9,6 +9,7 @@ import (
 
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	pawlv1 "pawl.internal/gen/pawl/v1"
+	"pawl.internal/services/internal/failpoint"
 	"pawl.internal/services/orchestrator/machine"
 	"pawl.internal/services/orchestrator/store"
 )
@@ -29,9 +30,11 @@ func (s *Service) Heartbeat(ctx context.Context, req *systemv1.HeartbeatRequest)
 			beat.InteractiveSlots = int(lane.GetSlots())
 		}
 	}
+	failpoint.Hit("orchestrator.heartbeat.received")
 	if err := s.store.Beat(ctx, beat); err != nil {
 		return nil, err
 	}
+	failpoint.Hit("orchestrator.heartbeat.committed")
 	claimedFrom := s.runners.confirm(runner, began.Add(s.config.Lease))
 	stops, err := s.settleHolds(ctx, machine.ID(runner), req.GetHolds())
 	if err != nil {
@@ -147,6 +150,7 @@ func (s *Service) ReleaseSteps(ctx context.Context, req *systemv1.ReleaseStepsRe
 	if err := away(errs); err != nil {
 		return nil, err
 	}
+	failpoint.Hit("orchestrator.release.committed")
 	if req.GetLeaving() {
 		s.runners.forget(runner)
 		if err := s.store.EndLease(ctx, runner); err != nil {

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"pawl.internal/services/internal/clock"
+	"pawl.internal/services/internal/failpoint"
 	"pawl.internal/services/internal/fault"
 	"pawl.internal/services/internal/stream"
 	"pawl.internal/services/orchestrator/machine"
@@ -143,6 +144,7 @@ func (j *janitor) settle(ctx context.Context, s *stream.Stream, c stream.Consume
 			return err
 		}
 		if len(entries) == 0 {
+			failpoint.Hit("orchestrator.janitor.emptied")
 			return s.DeleteConsumer(ctx, c.Name)
 		}
 		ids := make([]string, len(entries))

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"pawl.internal/services/internal/clock"
+	"pawl.internal/services/internal/failpoint"
 	"pawl.internal/services/internal/stream"
 	"pawl.internal/services/orchestrator/machine"
 	"pawl.internal/services/orchestrator/store"
@@ -93,7 +94,9 @@ func (p *publisher) more(n store.Notices) store.Notices {
 func (p *publisher) publish(ctx context.Context, n store.Notices) {
 	ctx, cancel := context.WithTimeout(ctx, publishTime)
 	defer cancel()
+	failpoint.Hit("orchestrator.publish.begin")
 	err := errors.Join(p.addEntries(ctx, n.Entries), p.addEvents(ctx, n.Changes))
+	failpoint.Hit("orchestrator.publish.end")
 	p.count(n, err)
 	if err != nil {
 		p.log.WarnContext(ctx, "publishing failed, and is left to the sweeps", "entries", len(n.Entries), "error", err)
@@ -116,6 +119,7 @@ func (p *publisher) addEntries(ctx context.Context, entries []store.Entry) error
 	var errs []error
 	for class, fields := range byClass {
 		errs = append(errs, p.steps[class].Publish(ctx, fields))
+		failpoint.Hit("orchestrator.publish.added")
 	}
 	return errors.Join(errs...)
 }

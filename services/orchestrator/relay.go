@@ -11,6 +11,7 @@ import (
 
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	"pawl.internal/services/internal/clock"
+	"pawl.internal/services/internal/failpoint"
 	"pawl.internal/services/orchestrator/store"
 )
 
@@ -104,9 +105,11 @@ func (r *relay) tellGates(ctx context.Context, gates []store.Gate) error {
 			RunId: g.RunID[:], Tenant: g.Tenant, Epoch: int32(g.Epoch), Open: g.Open, BudgetPicoUsd: picoOrNil(g.Budget),
 		})
 	}
+	failpoint.Hit("orchestrator.relay.owed")
 	if _, err := r.gateway.SetSpendGate(ctx, request); err != nil {
 		return err
 	}
+	failpoint.Hit("orchestrator.relay.told")
 	return r.store.ConfirmGates(ctx, gates)
 }
 
@@ -134,5 +137,6 @@ func (r *relay) tellCancels(ctx context.Context, cancels []store.Cancel) error {
 		})
 	}
 	err := calls.Wait()
+	failpoint.Hit("orchestrator.relay.aborted")
 	return errors.Join(err, r.store.ConfirmCancels(ctx, told))
 }

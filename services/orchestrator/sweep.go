@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"pawl.internal/services/internal/clock"
+	"pawl.internal/services/internal/failpoint"
 	"pawl.internal/services/orchestrator/machine"
 	"pawl.internal/services/orchestrator/store"
 )
@@ -141,7 +142,9 @@ func (s *sweeper) submit(ctx context.Context, sweep string, events []*store.Even
 	if len(events) == 0 {
 		return false, nil
 	}
+	failpoint.Hit("orchestrator.sweep.found", sweep)
 	errs := s.store.Submit(ctx, events...)
+	failpoint.Hit("orchestrator.sweep.committed", sweep)
 	if err := away(errs); err != nil {
 		return false, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	"pawl.internal/services/internal/clock"
+	"pawl.internal/services/internal/failpoint"
 	"pawl.internal/services/steprunner/repeat"
 )
 
@@ -110,9 +111,11 @@ func (a *attempts) release(ctx context.Context, list []*hold, leaving bool) erro
 func (a *attempts) releaseOnce(ctx context.Context, list []*hold, leaving bool) error {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.RPCTimeout)
 	defer cancel()
+	failpoint.Hit("runner.release.begin")
 	answer, err := a.orchestrator.ReleaseSteps(ctx, &systemv1.ReleaseStepsRequest{
 		RunnerId: a.runner[:], Holds: describe(list), Leaving: leaving,
 	})
+	failpoint.Hit("runner.release.end")
 	if err == nil && len(list) > 0 {
 		a.log.InfoContext(ctx, "steps handed back", "steps", len(list), "released", answer.GetReleased())
 	}

@@ -11,6 +11,7 @@ import (
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	pawlv1 "pawl.internal/gen/pawl/v1"
 	"pawl.internal/services/internal/clock"
+	"pawl.internal/services/internal/failpoint"
 	"pawl.internal/services/internal/gather"
 	"pawl.internal/services/steprunner/repeat"
 	"pawl.internal/services/steprunner/step"
@@ -100,10 +101,12 @@ func (c *completer) send(ctx context.Context, group []*completion) error {
 		request.Outcomes[i] = one.outcome
 	}
 	c.metrics.batch("complete", len(group))
+	failpoint.Hit("runner.complete.begin")
 	response, err := c.orchestrator.CompleteSteps(ctx, request)
 	if err != nil {
 		return wholeGroup(err)
 	}
+	failpoint.Hit("runner.complete.stored")
 	if len(response.GetResults()) != len(group) {
 		return fmt.Errorf("complete steps: %d answers to %d outcomes", len(response.GetResults()), len(group))
 	}

@@ -11,6 +11,7 @@ import (
 
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	"pawl.internal/services/internal/clock"
+	"pawl.internal/services/internal/failpoint"
 	"pawl.internal/services/internal/fault"
 	"pawl.internal/services/internal/pipeline"
 	"pawl.internal/services/steprunner/step"
@@ -42,6 +43,7 @@ func (x *executor) execute(ctx context.Context, h *hold) *systemv1.Outcome {
 		Ref: h.ref, Assignment: h.assignment(), Scope: scopeOf(h), Confirm: x.lease.await, Report: &step.Report{},
 		Deadline: h.began.Add(h.assignment().GetDeadlineIn().AsDuration()),
 	}
+	failpoint.Hit("runner.execute", h.ref.GetStep())
 	outcome, kind := x.find(ctx, h, a)
 	if ctx.Err() != nil {
 		return nil

@@ -8,6 +8,7 @@ import (
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	pawlv1 "pawl.internal/gen/pawl/v1"
 	"pawl.internal/services/internal/clock"
+	"pawl.internal/services/internal/failpoint"
 	"pawl.internal/services/internal/fault"
 	"pawl.internal/services/internal/ids"
 	"pawl.internal/services/internal/stream"
@@ -61,7 +62,11 @@ func (l *lane) next(ctx, reading context.Context, n int) ([]stream.Message, erro
 	if err := l.lease.await(reading); err != nil {
 		return nil, err
 	}
-	return l.inbox.read(ctx, n)
+	entries, err := l.inbox.read(ctx, n)
+	if len(entries) > 0 {
+		failpoint.Hit("runner.entry.read")
+	}
+	return entries, err
 }
 
 // report logs when the stream becomes unreadable and when it is back.
@@ -114,6 +119,9 @@ func (l *lane) claim(ctx, reading context.Context, claims []*claim) {
 			return
 		}
 		granted, over, again := l.claimer.ask(ctx, claims)
+		if len(granted) > 0 {
+			failpoint.Hit("runner.claim.granted")
+		}
 		for _, c := range over {
 			l.end(c.entry)
 		}

@@ -79,6 +79,12 @@ func (p *Process) Kill() {
 func (p *Process) Pause() {
 	p.tb.Helper()
 	p.Signal(syscall.SIGSTOP)
+	p.AwaitStopped()
+}
+
+// AwaitStopped waits until the process has stopped where it stands, and does nothing more.
+func (p *Process) AwaitStopped() {
+	p.tb.Helper()
 	p.Await(func() error {
 		if !stands(p.PID()) {
 			return errors.New("it still runs")
@@ -181,12 +187,13 @@ func (o *output) String() string {
 	return o.buffer.String()
 }
 
-// Build compiles the package's program, once for all tests of the binary, and returns its path.
-func Build(tb testing.TB, pkg string) string {
+// Build compiles the package's program with build tags, once for all tests of the binary, and returns its path.
+func Build(tb testing.TB, pkg string, tags ...string) string {
 	tb.Helper()
 	own.mu.Lock()
 	defer own.mu.Unlock()
-	if path := own.programs[pkg]; path != "" {
+	key := program{pkg: pkg, tags: strings.Join(tags, ",")}
+	if path := own.programs[key]; path != "" {
 		return path
 	}
 	require.True(tb, own.managed, "Build needs a TestMain that calls testkit.Main")
@@ -194,11 +201,14 @@ func Build(tb testing.TB, pkg string) string {
 	require.NoError(tb, err)
 	own.folders = append(own.folders, folder)
 	path := filepath.Join(folder, filepath.Base(pkg))
-	said, err := exec.CommandContext(tb.Context(), "go", "build", "-o", path, pkg).CombinedOutput()
+	said, err := exec.CommandContext(tb.Context(), "go", "build", "-tags", key.tags, "-o", path, pkg).CombinedOutput()
 	require.NoError(tb, err, "build %s:\n%s", pkg, said)
 	if own.programs == nil {
-		own.programs = map[string]string{}
+		own.programs = map[program]string{}
 	}
-	own.programs[pkg] = path
+	own.programs[key] = path
 	return path
 }
+
+// program is what Build makes: a package and the tags, with commas, that it is built with.
+type program struct{ pkg, tags string }

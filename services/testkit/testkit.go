@@ -58,8 +58,8 @@ type shared struct {
 	stores  Stores
 
 	mu       sync.Mutex
-	programs map[string]string // guarded by mu; path by package
-	folders  []string          // guarded by mu; to remove at the end
+	programs map[program]string // guarded by mu; the paths
+	folders  []string           // guarded by mu; to remove at the end
 }
 
 func (s *shared) clean() {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"pawl.internal/services/internal/failpoint"
 	"pawl.internal/services/internal/redisconn"
 )
 
@@ -56,6 +57,13 @@ func New(client redis.UniversalClient, key, group string) *Stream {
 func (s *Stream) Publish(ctx context.Context, entries []Fields) error {
 	if len(entries) == 0 {
 		return nil
+	}
+	if len(entries) > 1 && failpoint.Armed("stream.publish.between") {
+		if err := s.Publish(ctx, entries[:1]); err != nil {
+			return err
+		}
+		failpoint.Hit("stream.publish.between")
+		entries = entries[1:]
 	}
 	_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, fields := range entries {
@@ -109,6 +117,12 @@ func (s *Stream) read(ctx context.Context, consumer string, count int, block tim
 func (s *Stream) Ack(ctx context.Context, ids ...string) error {
 	if len(ids) == 0 {
 		return nil
+	}
+	if failpoint.Armed("stream.ack.between") {
+		if err := s.client.XAck(ctx, s.key, s.group, ids...).Err(); err != nil {
+			return s.failed("acknowledge", err)
+		}
+		failpoint.Hit("stream.ack.between")
 	}
 	_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		p.XAck(ctx, s.key, s.group, ids...)

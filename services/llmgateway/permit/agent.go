@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"pawl.internal/services/internal/failpoint"
 )
 
 const (
@@ -208,7 +210,9 @@ type question struct {
 func (a *agent) sync(ctx context.Context, wish func() int) {
 	q := a.prepare(wish)
 	sent := a.deps.Clock.Now()
+	failpoint.Hit("gateway.permit.sync")
 	granted, share, err := a.ask(ctx, q)
+	failpoint.Hit("gateway.permit.synced")
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err != nil {

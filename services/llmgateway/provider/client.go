@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"pawl.internal/services/internal/clock"
+	"pawl.internal/services/internal/failpoint"
 )
 
 const (
@@ -77,6 +78,7 @@ func (c *Client) Post(ctx context.Context, url string, header http.Header, body 
 		GotConn: func(httptrace.GotConnInfo) { dog.enter(phaseWrite) },
 		WroteRequest: func(info httptrace.WroteRequestInfo) {
 			if info.Err == nil {
+				failpoint.Hit("gateway.request.sent")
 				sent.Store(true)
 				dog.enter(phaseFirstByte)
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"pawl.internal/services/internal/failpoint"
 	"pawl.internal/services/internal/money"
 	"pawl.internal/services/internal/pg"
 	"pawl.internal/services/llmgateway/store/db"
@@ -86,11 +87,14 @@ func (s *Store) commitGroup(ctx context.Context, _ int, changes []Change) error 
 		for _, c := range changes {
 			c.apply(g)
 		}
-		return g.write(ctx)
+		err := g.write(ctx)
+		failpoint.Hit("gateway.group.commit")
+		return err
 	})
 	if err != nil {
 		return err
 	}
+	failpoint.Hit("gateway.group.committed")
 	for _, p := range g.purses {
 		if p.owed {
 			s.owed.add(p.runID, p.spend())

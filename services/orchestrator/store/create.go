@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"pawl.internal/services/internal/failpoint"
 	"pawl.internal/services/internal/money"
 	"pawl.internal/services/internal/pg"
 	"pawl.internal/services/orchestrator/machine"
@@ -102,7 +103,9 @@ func (s *Store) commitCreations(ctx context.Context, _ int, news []*NewRun) erro
 			c.abandon()
 		}
 		c = s.newCreation(tx, news)
-		return c.carryOut(ctx)
+		err := c.carryOut(ctx)
+		failpoint.Hit("orchestrator.create.commit")
+		return err
 	})
 	if err != nil {
 		if c != nil {
@@ -110,6 +113,7 @@ func (s *Store) commitCreations(ctx context.Context, _ int, news []*NewRun) erro
 		}
 		return err
 	}
+	failpoint.Hit("orchestrator.create.committed")
 	c.follow(news)
 	c.announce()
 	return nil

@@ -109,6 +109,14 @@ const (
 	kindClaim
 )
 
+// kindName is the label of failpoints in groups.
+func kindName(kind int) string {
+	if kind == kindClaim {
+		return "claim"
+	}
+	return "durable"
+}
+
 // soloShards is the size of a fan-out from which on its expansion is a group of its own.
 const soloShards = 200
 

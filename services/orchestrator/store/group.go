@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"pawl.internal/services/internal/failpoint"
 	"pawl.internal/services/internal/pg"
 	"pawl.internal/services/orchestrator/machine"
 	"pawl.internal/services/orchestrator/store/db"
@@ -60,7 +61,9 @@ func (s *Store) commitEvents(ctx context.Context, kind int, events []*Event) err
 			g.abandon()
 		}
 		g = s.newGroup(tx, kind == kindDurable)
-		return g.carryOut(ctx, events)
+		err := g.carryOut(ctx, events)
+		failpoint.Hit("orchestrator.group.commit", kindName(kind))
+		return err
 	})
 	if err != nil {
 		if g != nil {
@@ -68,6 +71,7 @@ func (s *Store) commitEvents(ctx context.Context, kind int, events []*Event) err
 		}
 		return err
 	}
+	failpoint.Hit("orchestrator.group.committed", kindName(kind))
 	g.announce()
 	return nil
 }

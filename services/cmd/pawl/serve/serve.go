@@ -13,6 +13,7 @@ import (
 	"pawl.internal/services/internal/boot"
 	"pawl.internal/services/internal/clock"
 	"pawl.internal/services/internal/config"
+	"pawl.internal/services/internal/failpoint"
 	"pawl.internal/services/internal/ids"
 	"pawl.internal/services/internal/pg"
 	"pawl.internal/services/internal/redisconn"
@@ -111,7 +112,7 @@ func NewProcess(c Config, log *slog.Logger) *boot.Process {
 
 // Run serves the named services in the process until ctx ends or one of them fails.
 func Run(ctx context.Context, p *boot.Process, c Config, names []string) error {
-	if err := c.Validate(); err != nil {
+	if err := errors.Join(c.Validate(), failpoint.Start(names...)); err != nil {
 		return err
 	}
 	return boot.Run(ctx, p, table(c.shareStores()), names)

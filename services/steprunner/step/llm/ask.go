@@ -11,6 +11,7 @@ import (
 
 	faultv1 "pawl.internal/gen/pawl/fault/v1"
 	systemv1 "pawl.internal/gen/pawl/system/v1"
+	"pawl.internal/services/internal/failpoint"
 	"pawl.internal/services/internal/fault"
 	"pawl.internal/services/steprunner/repeat"
 	"pawl.internal/services/steprunner/step"
@@ -61,6 +62,7 @@ func (k *Kind) prepare(ctx context.Context, a *step.Attempt, question *systemv1.
 func (k *Kind) follow(ctx context.Context, a *step.Attempt, question *systemv1.GenerateRequest) (*systemv1.Answer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	failpoint.Hit("runner.generate.begin")
 	news, err := k.gateway.Generate(ctx, question)
 	if err != nil {
 		return nil, err
@@ -76,9 +78,12 @@ func (k *Kind) follow(ctx context.Context, a *step.Attempt, question *systemv1.G
 		switch said := message.GetNews().(type) {
 		case *systemv1.GenerateResponse_Waiting_:
 			a.Stopwatch.Pause()
+			failpoint.Hit("runner.generate.waiting")
 		case *systemv1.GenerateResponse_Granted_:
 			a.Stopwatch.Resume()
+			failpoint.Hit("runner.generate.granted")
 		case *systemv1.GenerateResponse_Answer:
+			failpoint.Hit("runner.generate.answered")
 			return said.Answer, nil
 		case *systemv1.GenerateResponse_Failure:
 			return nil, &callError{said.Failure}
