@@ -32,10 +32,10 @@ func Root() string {
 	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
 }
 
-// Binary returns the path of the pawl program, built from the sources at hand.
-func Binary(t testing.TB) string {
+// Binary returns the path of the pawl program, built from the sources at hand with build tags.
+func Binary(t testing.TB, tags ...string) string {
 	t.Helper()
-	return testkit.Build(t, "pawl.internal/services/cmd/pawl")
+	return testkit.Build(t, "pawl.internal/services/cmd/pawl", tags...)
 }
 
 // Launch runs a command of the pawl program that goes on by itself, in the repository's folder and with more environment.

@@ -29,6 +29,8 @@ type Config struct {
 	Env []string
 	// Redis are the keys to use; nil for keys of a server that other tests use too.
 	Redis *testkit.Keys
+	// Failpoints, if not nil, make the system run a build that has failpoints, and arm them.
+	Failpoints *Failpoints
 }
 
 // System is the whole of Pawl, each service a process of its own that is started anew when it ends, on a database and keys
@@ -38,6 +40,7 @@ type System struct {
 	env     []string
 	args    []string
 	base    int // of its ports
+	tags    []string
 	process *testkit.Process
 	record  *dev.Record
 	DataDir string
@@ -63,6 +66,9 @@ func Start(t testing.TB, cfg Config) *System {
 		s.env = append(s.env, "PAWL_E2E_KEY=secret-of-the-test")
 		s.args = append(s.args, "--models-file", cfg.Provider.modelsFile())
 	}
+	if cfg.Failpoints != nil {
+		s.env, s.tags = append(s.env, cfg.Failpoints.env()...), []string{FailpointsTag}
+	}
 	s.Up()
 	return s
 }
@@ -70,9 +76,15 @@ func Start(t testing.TB, cfg Config) *System {
 // Up starts a system that has ended, on the same stores; Start does it the first time.
 func (s *System) Up() {
 	s.t.Helper()
-	process := Launch(s.t, s.env, s.args...)
+	process := s.launch(s.args...)
 	s.t.Cleanup(func() { requireNoErrors(s.t, process.Output()) })
 	s.process, s.record = process, AwaitRecord(s.t, process, s.DataDir)
+}
+
+// launch runs a command of the program that the system runs, on its stores.
+func (s *System) launch(args ...string) *testkit.Process {
+	s.t.Helper()
+	return testkit.Start(s.t, testkit.ProcessConfig{Path: Binary(s.t, s.tags...), Args: args, Env: s.env, Dir: Root()})
 }
 
 // Terminate tells the system to end in order.
@@ -127,7 +139,7 @@ func (s *System) Serve(service string) (url string) {
 	require.NoError(s.t, err)
 	loopback := func(port int) string { return "127.0.0.1:" + strconv.Itoa(port) }
 	rest, admin := loopback(base), loopback(base+2)
-	process := Launch(s.t, s.env, "serve", service,
+	process := s.launch("serve", service,
 		"--intake-rest", rest, "--grpc-listen", loopback(base+1), "--admin-listen", admin,
 		"--orchestrator-listen", loopback(base+5), "--llm-gateway-listen", loopback(base+6), "--step-runner-listen", loopback(base+8),
 		"--orchestrator-address", loopback(s.base+5), "--llm-gateway-address", loopback(s.base+6))

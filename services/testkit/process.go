@@ -86,7 +86,7 @@ func (p *Process) Pause() {
 func (p *Process) AwaitStopped() {
 	p.tb.Helper()
 	p.Await(func() error {
-		if !stands(p.PID()) {
+		if !Stands(p.PID()) {
 			return errors.New("it still runs")
 		}
 		return nil

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// stands reports whether every thread of the process has been stopped.
-func stands(pid int) bool {
+// Stands reports whether every thread of the process has been stopped.
+func Stands(pid int) bool {
 	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	if err != nil {
 		return false

@@ -2,5 +2,5 @@
 
 package testkit
 
-// stands would report whether the process has been stopped; here it is taken for granted.
-func stands(int) bool { return true }
+// Stands would report whether the process has been stopped; here it is taken for granted.
+func Stands(int) bool { return true }
