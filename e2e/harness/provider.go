@@ -46,6 +46,12 @@ func (p *Provider) For(t testing.TB) *Provider {
 // modelsFile makes this provider the only target of the route "default".
 func (p *Provider) modelsFile() string {
 	p.t.Helper()
+	return p.modelsFileAt(p.URL)
+}
+
+// modelsFileAt is modelsFile for those who reach the provider at another URL.
+func (p *Provider) modelsFileAt(url string) string {
+	p.t.Helper()
 	return WriteFile(p.t, "models.yaml", fmt.Sprintf(`
 providers:
   - name: main
@@ -60,7 +66,7 @@ routes:
     - {provider: main, model: sim-small}
 prices:
   - {provider: main, model: sim-small, from: 2026-01-01, input: "0.50", cached_input: "0.05", output: "2.00"}
-`, p.URL))
+`, url))
 }
 
 // Inject asks for a fault and returns what takes it back, and with it lets go of what it holds.

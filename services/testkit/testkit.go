@@ -35,9 +35,12 @@ const setupTime = 2 * time.Minute
 const pollTime = 10 * time.Millisecond
 
 // Main runs the tests of a package, stops the private servers, and fails when a goroutine is left behind.
-func Main(m *testing.M, leaks ...goleak.Option) {
+func Main(m *testing.M, leaks ...goleak.Option) { os.Exit(Run(m, leaks...)) }
+
+// Run is Main for those who have something to do before the test binary ends with the code.
+func Run(m *testing.M, leaks ...goleak.Option) (code int) {
 	own.managed = true
-	code := m.Run()
+	code = m.Run()
 	own.clean()
 	if code == 0 {
 		if err := goleak.Find(leaks...); err != nil {
@@ -45,7 +48,7 @@ func Main(m *testing.M, leaks ...goleak.Option) {
 			code = 1
 		}
 	}
-	os.Exit(code)
+	return code
 }
 
 // own is what the tests of this binary share, which has no other owner than Main.

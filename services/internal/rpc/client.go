@@ -25,11 +25,13 @@ const (
 	connectWait   = 3 * time.Second
 )
 
-// Dial returns a connection to the target, spread over all addresses it resolves to. Connecting happens in the background.
+// Dial returns a connection to the target, spread over all addresses it resolves to: a DNS name (dns:///name:port) or a list
+// (ipv4:///127.0.0.1:1,127.0.0.1:2). Connecting happens in the background.
 // Methods declared idempotent in their proto are repeated while the server is UNAVAILABLE; errors come back as faults.
 func Dial(target string, extra ...grpc.DialOption) (*grpc.ClientConn, error) {
 	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithResolvers(addressList{schemeIPv4}, addressList{schemeIPv6}),
 		grpc.WithDefaultServiceConfig(serviceConfig()),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithUnaryInterceptor(unaryClient),

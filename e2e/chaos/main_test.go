@@ -1,0 +1,39 @@
+// Package chaos breaks a running system in every way that one machine can, while clients submit work, and then counts: every
+// accepted run ended, no step was executed twice, no call was paid twice. Every service is a process of its own, the stores
+// are private servers, and the provider is simulated and counts what it is asked.
+//
+// `go test -short` runs a handful of faults, `go test` all of them; `go test -update` writes the table to docs/chaos.md.
+package chaos
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+
+	"pawl.internal/services/testkit"
+)
+
+//nolint:gochecknoglobals // flags of a test binary are global by nature
+var update = flag.Bool("update", false, "write the table of faults to docs/chaos.md")
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	code := testkit.Run(m)
+	fmt.Print(suite.table())
+	if code == 0 && *update {
+		if err := suite.write(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// full leaves a fault to the full suite.
+func full(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("part of the full suite: leave out -short")
+	}
+}

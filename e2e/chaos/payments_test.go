@@ -1,0 +1,74 @@
+package chaos
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"pawl.internal/e2e/harness"
+	"pawl.internal/services/llmgateway/provider/simulated"
+)
+
+// sent is what the gateways have written of a call's requests.
+type sent struct {
+	// rows are requests that may have reached the provider; doubtful ones are of unknown fate, and failed ones gave no answer.
+	rows, doubtful, failed int
+}
+
+// payments compares what the provider got with what the gateways have written. Each request must have its row, which was on
+// disk before it was sent; and each beyond a question's first one needs one before it that is of unknown fate or failed.
+// Equal questions count together, whoever asked them: no two runs of the suite ask the same.
+func payments(t *testing.T, f *harness.Fleet, before simulated.Report, runs []string) (doubtful, paidTwice int) {
+	t.Helper()
+	written := written(t, f, runs)
+	for _, s := range written {
+		doubtful += s.doubtful
+	}
+	got, callsOf := map[string]int{}, map[string]map[string]int{}
+	for _, r := range f.Provider.Since(before) {
+		question := r.Fingerprint
+		if question == "" { // it was cut off before it was read
+			question = r.CallKey
+		}
+		got[question]++
+		if callsOf[question] == nil {
+			callsOf[question] = map[string]int{}
+		}
+		callsOf[question][r.CallKey]++
+	}
+	for question, n := range got {
+		excuses := 0
+		for key, requests := range callsOf[question] {
+			require.LessOrEqual(t, requests, written[key].rows, "call %s: the provider got requests that nobody has written down", key)
+			excuses += written[key].doubtful + written[key].failed
+		}
+		paidTwice += max(0, n-1-excuses)
+	}
+	return doubtful, paidTwice
+}
+
+// written reads the log of requests, by the key of the call.
+func written(t *testing.T, f *harness.Fleet, runs []string) map[string]sent {
+	t.Helper()
+	found := map[string]sent{}
+	harness.Eventually(t, func() error {
+		rows, err := f.API.DB.Query(t.Context(), `
+SELECT encode(call_key, 'hex'), count(*) FILTER (WHERE state <> 'not_sent'), count(*) FILTER (WHERE state = 'ambiguous'),
+       count(*) FILTER (WHERE state = 'failed')
+FROM llm.llm_try WHERE run_id = ANY($1) GROUP BY 1`, runs)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var key string
+			var s sent
+			if err := rows.Scan(&key, &s.rows, &s.doubtful, &s.failed); err != nil {
+				return err
+			}
+			found[key] = s
+		}
+		return rows.Err()
+	})
+	return found
+}

@@ -1,0 +1,261 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"pawl.internal/services/cmd/pawl/dev"
+	"pawl.internal/services/cmd/pawl/serve"
+	"pawl.internal/services/intake"
+	"pawl.internal/services/intake/store"
+	"pawl.internal/services/testkit"
+)
+
+// What a service reaches beside other services, as Edge.To names it.
+const (
+	ToPostgres = "postgres"
+	ToRedis    = "redis"
+	ToProvider = "provider"
+)
+
+// portSpan is how many ports follow from a base of dev.FreePortBase.
+const portSpan = 14
+
+// Edge is a way from a process of a fleet to what it calls.
+type Edge struct {
+	// From is the process: intake-1, orchestrator-2, …
+	From string
+	// To is another process, or ToPostgres, ToRedis or ToProvider.
+	To string
+	// Address is where that listens, as host:port.
+	Address string
+}
+
+// FleetConfig says how a Fleet differs from the usual one.
+type FleetConfig struct {
+	// Provider is where models are.
+	Provider *Provider
+	// Replicas is how many processes a service has; by default one intake and two of everything else.
+	Replicas map[string]int
+	// Env is more environment for all processes, EnvOf for the one of a name.
+	Env   []string
+	EnvOf func(process string) []string
+	// Wrap is a command line before that of a process, such as prlimit's; nil for none.
+	Wrap func(process string) []string
+	// Route returns the address at which a process is to reach what it calls, such as that of a proxy; nil for the way
+	// without detours.
+	Route func(Edge) string
+}
+
+// Server is a store of a fleet, which the test may stop, kill and pause as it likes.
+type Server interface {
+	URL() string
+	// Start runs it again after Stop or Kill, at the same address.
+	Start(ctx context.Context) error
+	Stop()
+	Kill()
+	Pause()
+	Resume()
+}
+
+// Fleet is the whole of Pawl as a cluster runs it: every replica a process of its own that is started anew when it ends, at
+// explicit addresses, on stores of the test's own.
+type Fleet struct {
+	t testing.TB
+	// API is the system as its clients see it, through the first intake, and its stores.
+	API *System
+	// Postgres and Redis are the stores' servers.
+	Postgres, Redis Server
+	Provider        *Provider
+	replicas        []*Replica
+	databaseURL     string
+	config          FleetConfig
+}
+
+// Replica is a process of a fleet.
+type Replica struct {
+	*testkit.Supervised
+	// Name is its service with a number from 1.
+	Name, Service string
+	// Admin tells health and metrics; REST is intake's API. Both are URLs.
+	Admin, REST string
+	// address is where it serves other services.
+	address string
+	base    int // of its ports
+}
+
+// StartFleet runs a fleet and returns when all of it is ready.
+func StartFleet(t testing.TB, cfg FleetConfig) *Fleet {
+	t.Helper()
+	postgres, redis := testkit.PrivatePostgres(t), testkit.PrivateRedis(t)
+	database := testkit.DatabaseAt(t, postgres.URL(), serve.Schemas()...)
+	f := &Fleet{
+		t: t, Postgres: postgres, Redis: redis, Provider: cfg.Provider, databaseURL: database.URL, config: cfg,
+	}
+	key, err := intake.EnsureKey(t.Context(), database.Pool, "default", store.RoleAdmin, "")
+	require.NoError(t, err)
+	f.lay()
+	keys := testkit.KeysAt(t, redis.URL())
+	keys.Prefix = "pawl"
+	f.API = Attach(t, dev.Record{REST: f.Of(serve.Intake)[0].REST, APIKey: key, DatabaseURL: database.URL, RedisURL: redis.URL()})
+	f.API.DB, f.API.Redis = database.Pool, keys
+	for _, r := range f.replicas {
+		f.launch(r)
+	}
+	f.AwaitReady()
+	return f
+}
+
+// lay names the replicas and gives them their ports.
+func (f *Fleet) lay() {
+	f.t.Helper()
+	taken := map[int]bool{}
+	for _, service := range Services() {
+		count, told := f.config.Replicas[service]
+		if !told {
+			count = 2
+			if service == serve.Intake {
+				count = 1
+			}
+		}
+		for n := range count {
+			r := &Replica{Name: fmt.Sprintf("%s-%d", service, n+1), Service: service, base: f.freeBase(taken)}
+			r.REST, r.Admin = "http://"+loopback(r.base), "http://"+loopback(r.base+2)
+			r.address = map[string]string{
+				serve.Intake: loopback(r.base + 1), serve.Orchestrator: loopback(r.base + 5),
+				serve.LLMGateway: loopback(r.base + 6), serve.StepRunner: loopback(r.base + 8),
+			}[service]
+			f.replicas = append(f.replicas, r)
+		}
+	}
+}
+
+// freeBase finds ports that do not overlap with those that are taken and not in use yet.
+func (f *Fleet) freeBase(taken map[int]bool) int {
+	f.t.Helper()
+	for {
+		base, err := dev.FreePortBase(f.t.Context())
+		require.NoError(f.t, err)
+		if !taken[base] && !taken[base+portSpan-1] {
+			for port := range portSpan {
+				taken[base+port] = true
+			}
+			return base
+		}
+	}
+}
+
+func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+// launch starts a replica for the first time.
+func (f *Fleet) launch(r *Replica) {
+	f.t.Helper()
+	env := append([]string{
+		"PAWL_DATABASE_URL=" + f.routedURL(r, ToPostgres, f.databaseURL),
+		"PAWL_REDIS_URL=" + f.routedURL(r, ToRedis, f.Redis.URL()), "PAWL_E2E_KEY=secret-of-the-test",
+	}, f.config.Env...)
+	if f.config.EnvOf != nil {
+		env = append(env, f.config.EnvOf(r.Name)...)
+	}
+	command := append([]string{Binary(f.t)}, f.arguments(r)...)
+	if f.config.Wrap != nil {
+		command = append(f.config.Wrap(r.Name), command...)
+	}
+	r.Supervised = testkit.Supervise(f.t, testkit.ProcessConfig{Path: command[0], Args: command[1:], Env: env, Dir: Root()})
+	f.t.Cleanup(func() { requireNoErrors(f.t, r.Output()) })
+}
+
+func (f *Fleet) arguments(r *Replica) []string {
+	args := []string{
+		"serve", r.Service, "--log-format", "json",
+		"--intake-rest", loopback(r.base), "--admin-listen", loopback(r.base + 2),
+		"--grpc-listen", r.address, "--orchestrator-listen", r.address, "--llm-gateway-listen", r.address, "--step-runner-listen", r.address,
+		"--orchestrator-address", f.target(r, serve.Orchestrator), "--llm-gateway-address", f.target(r, serve.LLMGateway),
+	}
+	if r.Service == serve.LLMGateway && f.Provider != nil {
+		provider := f.routedURL(r, ToProvider, f.Provider.URL)
+		args = append(args, "--llm-gateway-models-file", f.Provider.modelsFileAt(provider))
+	}
+	return args
+}
+
+// target lists the addresses of a service's replicas, as a replica is to reach them.
+func (f *Fleet) target(from *Replica, service string) string {
+	var addresses []string
+	for _, to := range f.Of(service) {
+		addresses = append(addresses, f.route(Edge{From: from.Name, To: to.Name, Address: to.address}))
+	}
+	return "ipv4:///" + strings.Join(addresses, ",")
+}
+
+func (f *Fleet) route(e Edge) string {
+	if f.config.Route == nil {
+		return e.Address
+	}
+	return f.config.Route(e)
+}
+
+// routedURL is a URL whose host is the one at which the replica is to reach it.
+func (f *Fleet) routedURL(from *Replica, to, address string) string {
+	f.t.Helper()
+	u, err := url.Parse(address)
+	require.NoError(f.t, err)
+	u.Host = f.route(Edge{From: from.Name, To: to, Address: u.Host})
+	return u.String()
+}
+
+// All lists the replicas in the order in which they were started.
+func (f *Fleet) All() []*Replica { return f.replicas }
+
+// Of lists the replicas of a service.
+func (f *Fleet) Of(service string) (found []*Replica) {
+	for _, r := range f.replicas {
+		if r.Service == service {
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
+// DatabaseURL leads to the fleet's database, without detours.
+func (f *Fleet) DatabaseURL() string { return f.databaseURL }
+
+// For is the same fleet for a subtest.
+func (f *Fleet) For(t testing.TB) *Fleet {
+	same := *f
+	same.t, same.API = t, f.API.For(t)
+	if f.Provider != nil {
+		same.Provider = f.Provider.For(t)
+	}
+	return &same
+}
+
+// AwaitReady waits until every replica says that it can serve.
+func (f *Fleet) AwaitReady() {
+	f.t.Helper()
+	for _, r := range f.replicas {
+		Eventually(f.t, func() error {
+			if err := r.Ready(f.t.Context()); err != nil {
+				return fmt.Errorf("%s: %w", r.Name, err)
+			}
+			return nil
+		})
+	}
+}
+
+// Ready says why the replica cannot serve; nil if it can.
+func (r *Replica) Ready(ctx context.Context) error {
+	response, err := Exchange(ctx, http.MethodGet, r.Admin+"/readyz", nil, nil)
+	if err != nil {
+		return err
+	}
+	return response.Decode(nil)
+}
