@@ -68,7 +68,7 @@ func (s *Supervised) Pause() {
 	process := s.current()
 	process.Signal(syscall.SIGSTOP)
 	Eventually(s.tb, readyTime, func() error {
-		if !stands(process.PID()) {
+		if !Stands(process.PID()) {
 			return errors.New("it still runs")
 		}
 		return nil
