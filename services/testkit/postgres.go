@@ -63,14 +63,24 @@ func DatabaseAt(tb testing.TB, server string, schemas ...pg.Schema) *Database {
 	return db
 }
 
-// PrivatePostgres returns a server that the test may stop, kill and pause as it likes. It keeps what was committed, as a
-// server without fsync does: across everything but a crash of the machine.
-func PrivatePostgres(tb testing.TB) *localstore.Postgres {
+// PrivatePostgres returns a server that the test may stop, kill and pause as it likes, with more settings (name=value) if
+// some are given. It keeps what was committed, as a server without fsync does: across everything but a crash of the machine.
+func PrivatePostgres(tb testing.TB, settings ...string) *localstore.Postgres {
+	tb.Helper()
+	return postgresIn(tb, privateFolder(tb), settings)
+}
+
+// PostgresOn is PrivatePostgres with its data on a small disk.
+func PostgresOn(tb testing.TB, disk *Disk) *localstore.Postgres {
+	tb.Helper()
+	return postgresIn(tb, disk.Folder, smallDiskSettings())
+}
+
+func postgresIn(tb testing.TB, folder string, settings []string) *localstore.Postgres {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), setupTime)
 	defer cancel()
-	folder := privateFolder(tb)
-	server, err := startPostgres(ctx, folder)
+	server, err := startPostgres(ctx, folder, settings...)
 	require.NoError(tb, err)
 	tb.Cleanup(server.Kill)
 	return server

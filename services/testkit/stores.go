@@ -104,8 +104,10 @@ func dataFolder() (string, error) {
 	return folder, os.Chmod(folder, 0o711) //nolint:gosec // others may pass, not look
 }
 
-func startPostgres(ctx context.Context, folder string) (*localstore.Postgres, error) {
-	return localstore.StartPostgres(ctx, localstore.PostgresConfig{Dir: filepath.Join(folder, "postgres"), Unsafe: true})
+func startPostgres(ctx context.Context, folder string, settings ...string) (*localstore.Postgres, error) {
+	return localstore.StartPostgres(ctx, localstore.PostgresConfig{
+		Dir: filepath.Join(folder, "postgres"), Unsafe: true, Settings: settings,
+	})
 }
 
 func startRedis(ctx context.Context, folder string) (*localstore.Redis, error) {

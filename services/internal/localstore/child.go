@@ -115,6 +115,13 @@ func (c *child) ended(ctx context.Context) error {
 
 // signalAll sends the signal to the child and to its own children. Where those cannot be seen, only the child gets it.
 func (c *child) signalAll(signal syscall.Signal) {
+	for _, pid := range c.family() {
+		_ = syscall.Kill(pid, signal) // one that has just ended needs no signal
+	}
+}
+
+// family lists the child and its own children, by process id. Where those cannot be seen, it is the child alone.
+func (c *child) family() []int {
 	pid := c.PID()
 	pids := []int{pid}
 	listed, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
@@ -123,9 +130,7 @@ func (c *child) signalAll(signal syscall.Signal) {
 			pids = append(pids, n)
 		}
 	}
-	for _, pid := range pids {
-		_ = syscall.Kill(pid, signal) // one that has just ended needs no signal
-	}
+	return pids
 }
 
 // tail is the end of the child's log, ready to follow an error's text.

@@ -167,3 +167,9 @@ func isPostgres(pid int) bool {
 }
 
 func exists(pid int) bool { return syscall.Kill(pid, 0) == nil }
+
+// isZombie reports whether the process has ended, and only its parent has not asked yet.
+func isZombie(pid int) bool {
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	return err == nil && strings.Contains(string(stat), ") Z ")
+}

@@ -30,6 +30,8 @@ type PostgresConfig struct {
 	Port int
 	// Unsafe leaves out fsync: quicker, and safe against everything but a crash of the machine. For tests.
 	Unsafe bool
+	// Settings are more of the server's parameters, as name=value. They win over ours.
+	Settings []string
 }
 
 // Postgres is a private PostgreSQL server.
@@ -153,7 +155,7 @@ func (p *Postgres) settings() []string {
 	if p.cfg.Unsafe {
 		settings = append(settings, "fsync=off", "full_page_writes=off")
 	}
-	return settings
+	return append(settings, p.cfg.Settings...)
 }
 
 func (p *Postgres) ping(ctx context.Context) error {
