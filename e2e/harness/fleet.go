@@ -43,6 +43,10 @@ type Edge struct {
 type FleetConfig struct {
 	// Provider is where models are.
 	Provider *Provider
+	// Postgres is the server to use; nil for a private one.
+	Postgres Database
+	// Failpoints are those of all processes, which are built with them then; nil for the usual build.
+	Failpoints *Failpoints
 	// Replicas is how many processes a service has; by default one intake and two of everything else.
 	Replicas map[string]int
 	// Env is more environment for all processes, EnvOf for the one of a name.
@@ -66,6 +70,17 @@ type Server interface {
 	Resume()
 }
 
+// Database is the server of PostgreSQL.
+type Database interface {
+	Server
+	// Crash kills it so that it can tell nobody; Start then recovers.
+	Crash(ctx context.Context) error
+	// SetReadOnly makes it refuse to write, or ends that.
+	SetReadOnly(ctx context.Context, on bool) error
+	// Exhaust takes all connections, until release.
+	Exhaust(ctx context.Context) (release func(), err error)
+}
+
 // Fleet is the whole of Pawl as a cluster runs it: every replica a process of its own that is started anew when it ends, at
 // explicit addresses, on stores of the test's own.
 type Fleet struct {
@@ -73,11 +88,12 @@ type Fleet struct {
 	// API is the system as its clients see it, through the first intake, and its stores.
 	API *System
 	// Postgres and Redis are the stores' servers.
-	Postgres, Redis Server
-	Provider        *Provider
-	replicas        []*Replica
-	databaseURL     string
-	config          FleetConfig
+	Postgres    Database
+	Redis       Server
+	Provider    *Provider
+	replicas    []*Replica
+	databaseURL string
+	config      FleetConfig
 }
 
 // Replica is a process of a fleet.
@@ -95,10 +111,13 @@ type Replica struct {
 // StartFleet runs a fleet and returns when all of it is ready.
 func StartFleet(t testing.TB, cfg FleetConfig) *Fleet {
 	t.Helper()
-	postgres, redis := testkit.PrivatePostgres(t), testkit.PrivateRedis(t)
-	database := testkit.DatabaseAt(t, postgres.URL(), serve.Schemas()...)
+	if cfg.Postgres == nil {
+		cfg.Postgres = testkit.PrivatePostgres(t)
+	}
+	redis := testkit.PrivateRedis(t)
+	database := testkit.DatabaseAt(t, cfg.Postgres.URL(), serve.Schemas()...)
 	f := &Fleet{
-		t: t, Postgres: postgres, Redis: redis, Provider: cfg.Provider, databaseURL: database.URL, config: cfg,
+		t: t, Postgres: cfg.Postgres, Redis: redis, Provider: cfg.Provider, databaseURL: database.URL, config: cfg,
 	}
 	key, err := intake.EnsureKey(t.Context(), database.Pool, "default", store.RoleAdmin, "")
 	require.NoError(t, err)
@@ -165,7 +184,12 @@ func (f *Fleet) launch(r *Replica) {
 	if f.config.EnvOf != nil {
 		env = append(env, f.config.EnvOf(r.Name)...)
 	}
-	command := append([]string{Binary(f.t)}, f.arguments(r)...)
+	var tags []string
+	if f.config.Failpoints != nil {
+		tags = append(tags, FailpointsTag)
+		env = append(env, f.config.Failpoints.env()...)
+	}
+	command := append([]string{Binary(f.t, tags...)}, f.arguments(r)...)
 	if f.config.Wrap != nil {
 		command = append(f.config.Wrap(r.Name), command...)
 	}

@@ -16,6 +16,8 @@
 // the file `armed` in the folder PAWL_FAILPOINT_DIR, one a line, which is read at every point: so a running system can be
 // armed. What acts leaves a file there, named after what stands before the `=`, with the id of the process, before it acts;
 // `once` means: not if there is one.
+//
+// In such builds PAWL_CLOCK_OFFSET makes the process's clock wrong, by a duration such as -1h.
 package failpoint
 
 // Point is a point and what a crash there means.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"pawl.internal/services/internal/clock"
 	"pawl.internal/services/internal/failpoint"
 	"pawl.internal/services/testkit"
 )
@@ -76,6 +77,8 @@ func isHit(call *ast.CallExpr) bool {
 // TestNothingHappensInUsualBuilds is what Hit is in this very test binary.
 func TestNothingHappensInUsualBuilds(t *testing.T) {
 	t.Setenv("PAWL_FAILPOINTS", "runner.execute=kill")
+	t.Setenv("PAWL_CLOCK_OFFSET", "1h")
+	require.Equal(t, clock.System(), failpoint.Clock(clock.System()))
 	require.False(t, failpoint.Enabled)
 	require.Zero(t, testing.AllocsPerRun(10, func() { failpoint.Hit("runner.execute", t.Name()) }))
 	require.False(t, failpoint.Armed("runner.execute"))

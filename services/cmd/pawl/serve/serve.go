@@ -96,7 +96,7 @@ func (c Config) shareStores() Config {
 
 // NewProcess returns a process for the services, which Run builds.
 func NewProcess(c Config, log *slog.Logger) *boot.Process {
-	clk := clock.System()
+	clk := failpoint.Clock(clock.System())
 	return boot.New(boot.Config{
 		Listen: map[string]string{
 			Intake: c.Network.GRPCListen, Orchestrator: c.Network.OrchestratorListen,
