@@ -1,10 +1,10 @@
 package orchestrator
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -12,7 +12,6 @@ import (
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	"pawl.internal/services/internal/fault"
 	"pawl.internal/services/internal/money"
-	"pawl.internal/services/orchestrator/machine"
 	"pawl.internal/services/orchestrator/store"
 )
 
@@ -28,8 +27,7 @@ func (s *Service) CreateRun(ctx context.Context, req *systemv1.CreateRunRequest)
 		return nil, fault.New(faultv1.ErrorReason_ERROR_REASON_PIPELINE_NOT_FOUND, "there is no pipeline %s", req.GetPipeline()).
 			WithMeta("pipeline", req.GetPipeline())
 	case errors.Is(err, store.ErrKeyReused):
-		return nil, fault.New(faultv1.ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED,
-			"the idempotency key %q was used before with another request", req.GetIdempotency().GetKey())
+		return nil, keyReused(req.GetIdempotency().GetKey())
 	case err != nil:
 		return nil, err
 	}
@@ -85,47 +83,26 @@ func plainLabels(labels map[string]string) map[string]string {
 	return cleaned
 }
 
-// CancelRun stops a run. What has ended stays as it is.
-func (s *Service) CancelRun(ctx context.Context, req *systemv1.CancelRunRequest) (*systemv1.CancelRunResponse, error) {
-	actor := machine.Actor{Name: plain(req.GetActor()), Comment: plain(req.GetReason())}
-	err := s.decide(ctx, req.GetTenant(), req.GetRunId(), actor, machine.CancelRequested{Actor: actor})
-	if _, ended := errors.AsType[*machine.IllegalError](err); err != nil && !ended {
-		return nil, refusal(req.GetRunId(), err)
-	}
-	run, err := s.readRun(ctx, req.GetTenant(), req.GetRunId())
-	if err != nil {
+// FindSubmission returns what an idempotency key stands for.
+func (s *Service) FindSubmission(ctx context.Context, req *systemv1.FindSubmissionRequest) (*systemv1.FindSubmissionResponse, error) {
+	key := plain(req.GetIdempotency().GetKey())
+	found, err := s.store.FindSubmission(ctx, req.GetTenant(), key)
+	switch {
+	case err != nil:
 		return nil, err
+	case found == nil:
+		return &systemv1.FindSubmissionResponse{}, nil
+	case !bytes.Equal(found.RequestDigest, req.GetIdempotency().GetRequestDigest()):
+		return nil, keyReused(key)
 	}
-	return &systemv1.CancelRunResponse{Run: run.GetRun()}, nil
+	return &systemv1.FindSubmissionResponse{
+		ResourceId: found.ID.String(), Kind: found.Kind, Status: runStatusProto(found.Status),
+	}, nil
 }
 
-// RetryRun runs what has failed, or waits for a person, again with the same data.
-func (s *Service) RetryRun(ctx context.Context, req *systemv1.RetryRunRequest) (*systemv1.RetryRunResponse, error) {
-	actor := machine.Actor{Name: plain(req.GetActor()), Comment: plain(req.GetReason())}
-	err := s.decide(ctx, req.GetTenant(), req.GetRunId(), actor, machine.OperatorRetry{
-		Actor: actor, Ref: machine.Ref{Key: machine.Key{Step: machine.AllSteps, Shard: machine.Whole}},
-	})
-	if err != nil {
-		return nil, refusal(req.GetRunId(), err)
-	}
-	run, err := s.readRun(ctx, req.GetTenant(), req.GetRunId())
-	if err != nil {
-		return nil, err
-	}
-	return &systemv1.RetryRunResponse{Run: run.GetRun()}, nil
-}
-
-// decide submits what a person has decided about a run.
-func (s *Service) decide(ctx context.Context, tenant, run string, by machine.Actor, ev machine.Event) error {
-	id, err := uuid.Parse(run)
-	if err != nil {
-		return store.ErrNoRun
-	}
-	e := &store.Event{
-		Ref: store.OfRun(id), Tenant: tenant, Make: func(machine.Ref, time.Time) machine.Event { return ev },
-		Decision: &store.Decision{Actor: by.Name, Action: string(ev.Kind()), Reason: by.Comment},
-	}
-	return s.store.Submit(ctx, e)[0]
+func keyReused(key string) error {
+	return fault.New(faultv1.ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED,
+		"the idempotency key %q was used before with another request", key)
 }
 
 // RecordSpend keeps what runs have spent.

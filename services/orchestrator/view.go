@@ -86,7 +86,7 @@ func blockageProto(v *store.RunView) *pawlv1.Blockage {
 	}
 	shown := &pawlv1.Blockage{
 		Code: string(b.Code), Since: timestampUnlessZero(b.Since), Sentence: b.Sentence, SuggestedAction: b.Action,
-		AutoResolvesAt: timestampUnlessZero(b.ResolvesAt), Then: b.Then,
+		AutoResolvesAt: timestampUnlessZero(b.ResolvesAt), Then: b.Then, Evidence: b.Evidence,
 	}
 	if b.Key.Step != machine.AllSteps {
 		shown.Step = v.Plan.Steps[b.Key.Step].Name

@@ -2106,7 +2106,7 @@ type CancelRunRequest struct {
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Whether outside effects are undone; as the pipeline's `on_cancel` says if absent.
 	Undo *bool `protobuf:"varint,3,opt,name=undo,proto3,oneof" json:"undo,omitempty"`
-	// The run's etag as it was shown: when the run has changed since, the call is refused with CONFLICT. Repeating a call that
+	// The run's etag as it was shown: when the run has changed since, the call is refused with ETAG_MISMATCH. Repeating a call that
 	// took effect, with the etag that it had, answers the run. Without an etag the call is carried out on whatever it finds.
 	// REST takes it from the header If-Match, too.
 	Etag          string `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
@@ -2232,7 +2232,7 @@ type RetryRunRequest struct {
 	// A new, higher budget in US dollars, such as "0.50". It counts all that the run has spent. Needed where the money was used
 	// up.
 	BudgetUsd string `protobuf:"bytes,5,opt,name=budget_usd,json=budgetUsd,proto3" json:"budget_usd,omitempty"`
-	// The run's etag as it was shown: when the run has changed since, the call is refused with CONFLICT. Repeating a call that
+	// The run's etag as it was shown: when the run has changed since, the call is refused with ETAG_MISMATCH. Repeating a call that
 	// took effect, with the etag that it had, answers the run. Without an etag the call is carried out on whatever it finds.
 	// REST takes it from the header If-Match, too.
 	Etag          string `protobuf:"bytes,6,opt,name=etag,proto3" json:"etag,omitempty"`
@@ -2370,7 +2370,7 @@ type RerunRunRequest struct {
 	KeepEffects bool `protobuf:"varint,3,opt,name=keep_effects,json=keepEffects,proto3" json:"keep_effects,omitempty"`
 	// Why, for the journal.
 	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
-	// The run's etag as it was shown: when the run has changed since, the call is refused with CONFLICT. Repeating a call that
+	// The run's etag as it was shown: when the run has changed since, the call is refused with ETAG_MISMATCH. Repeating a call that
 	// took effect, with the etag that it had, answers the run. Without an etag the call is carried out on whatever it finds.
 	// REST takes it from the header If-Match, too.
 	Etag          string `protobuf:"bytes,5,opt,name=etag,proto3" json:"etag,omitempty"`

@@ -83,6 +83,11 @@ var rows = []Row{
 		Doc: "The time that the caller allows is too short to do anything; nothing was done. Allow more.",
 	},
 	{
+		Reason: faultv1.ErrorReason_ERROR_REASON_ETAG_MISMATCH, Code: codes.Aborted, HTTP: http.StatusConflict,
+		Title: "Changed meanwhile", Retry: RetryAfterLook,
+		Doc: "The thing has changed since the caller saw the etag that it gave; nothing was done. The message says how it is now.",
+	},
+	{
 		Reason: faultv1.ErrorReason_ERROR_REASON_CONFLICT, Code: codes.Aborted, HTTP: http.StatusConflict,
 		Title: "Concurrent change", Retry: RetryLater,
 		Doc: "Another change got in between; nothing was done.",

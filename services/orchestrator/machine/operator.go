@@ -65,6 +65,8 @@ func (c *change) resolve(l Live) {
 // reopen lets a FAILED run go on: what did not finish runs again, with a new deadline.
 func (c *change) reopen(e OperatorRetry) (Answer, error) {
 	switch {
+	case e.Step != AllSteps:
+		return "", c.illegalRun("a run that has failed is retried as a whole: name no step")
 	case c.run.Undo != UndoNone:
 		return "", c.illegalRun("effects were undone: run it again from the first step that was")
 	case c.run.Reason == ReasonBudgetExceeded && !e.BudgetRaised:

@@ -32,7 +32,7 @@ func (b *bench) requireCheap(t *testing.T) {
 		{"ListRunsByStatus", []string{"'tenant1'", "'failed'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'", "''", "''", "''", "''", "50"}},
 		{"ListRunsByStatus", []string{"'tenant1'", "'needs_review'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'", "''", "''", "''", "''", "50"}},
 		{"ListRunsByEntity", []string{"'tenant1'", "'e12341'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'", "''", "''", "''", "''", "''", "50"}},
-		{"ListSteps", []string{"1000000", run}},
+		{"ListSteps", []string{"1000000", "ARRAY['a', 'b']", "ARRAY[0, 1]", run, "-1", "-1", "50"}},
 		{"ListEvents", []string{run, "0", "50"}},
 		{"ListLive", []string{"ARRAY[" + run + "]::uuid[]", "20"}},
 		{"ReadGates", []string{"500"}},

@@ -337,3 +337,25 @@ func (g *group) saveCreated(r *run) error {
 	p.StartedAt, p.FinishedAt = append(p.StartedAt, now.started), append(p.FinishedAt, now.finished)
 	return nil
 }
+
+// Submission is what was made under an idempotency key.
+type Submission struct {
+	ID            uuid.UUID
+	Kind          string
+	RequestDigest []byte
+	// Status is the run's now; empty for what is no run.
+	Status machine.RunStatus
+}
+
+// FindSubmission returns what was made under a tenant's key; nil if the key is new.
+func (s *Store) FindSubmission(ctx context.Context, tenant, key string) (*Submission, error) {
+	rows, err := s.read().ReadRunKeys(ctx, []string{tenant}, []string{key})
+	if err != nil {
+		return nil, fmt.Errorf("find key: %w", pg.Fault(err))
+	}
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	row := &rows[0]
+	return &Submission{ID: row.ResourceID, Kind: row.Kind, RequestDigest: row.RequestDigest, Status: machine.RunStatus(row.Status)}, nil
+}

@@ -14,6 +14,9 @@ import (
 // Whole is the shard number of a step itself.
 const Whole = machine.Whole
 
+// CurrentGeneration stands for the generation that the step is in when the event is carried out.
+const CurrentGeneration = -1
+
 // ErrNoRun says that there is no such run, or that it is another tenant's.
 var ErrNoRun = errors.New("there is no such run")
 
@@ -70,12 +73,6 @@ type Report struct {
 	InputDigest   []byte
 	// StartedAt is when execution began, on the runner's clock; zero if unknown.
 	StartedAt time.Time
-}
-
-// Decision goes into the chain of what people did.
-type Decision struct {
-	// Actor is who decided, such as `person:ann`; Action what, and Reason why.
-	Actor, Action, Reason string
 }
 
 // Spend is what a run has spent, as the gateway's version of that figure.

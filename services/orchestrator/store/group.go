@@ -133,11 +133,16 @@ func (g *group) apply(e *Event) {
 		e.Answer = machine.Applied
 		return
 	}
-	ref := r.ref(e.Ref)
-	var before summary
 	if e.Decision != nil {
-		before = r.summary()
+		g.decide(r, e)
+		return
 	}
+	g.carryOutOn(r, e)
+}
+
+// carryOutOn carries out an event on its run.
+func (g *group) carryOutOn(r *run, e *Event) {
+	ref := r.ref(e.Ref)
 	g.before, _ = r.rows.Get(ref.Key)
 	ev := e.Make(ref, g.now)
 	claimed, isClaim := ev.(machine.Claimed)
@@ -157,8 +162,6 @@ func (g *group) apply(e *Event) {
 	switch {
 	case e.Answer == machine.Granted:
 		g.grant(r, ref, e)
-	case e.Answer == machine.Applied && e.Decision != nil:
-		g.decided(r, e, before)
 	case e.Answer == machine.Applied && e.Report != nil:
 		g.keepItems(r, ref.Step, e.Report.Items)
 	}

@@ -9,7 +9,7 @@ import (
 	"pawl.internal/services/orchestrator/store/db"
 )
 
-// StepsMax bounds the outputs that a list of steps carries together, in bytes.
+// StepsMax bounds the outputs that a page of steps carries together, in bytes.
 const StepsMax = 16 << 20
 
 // RunFilter selects runs of a tenant; what is empty selects all.
@@ -60,17 +60,36 @@ func (f *RunFilter) query(ctx context.Context, q *db.Queries, tenant string) ([]
 // StepRow is a step or shard that has begun, or waits to, with its output.
 type StepRow struct {
 	db.ListStepsRow
-	// Document is the output; nil if there is none, or if the run's outputs before it are StepsMax together.
+	// Document is the output; nil if there is none, or if the page's outputs before it are StepsMax together.
 	Document []byte
 }
 
-// ListSteps returns a tenant's run, and the rows of its steps and shards by name and index, or ErrNoRun.
-func (s *Store) ListSteps(ctx context.Context, tenant string, id uuid.UUID) (run *RunView, steps []StepRow, err error) {
+// StepFilter selects a page of a run's steps and shards.
+type StepFilter struct {
+	// AfterStep and AfterShard are the last of the page before, the step by its place in the pipeline; -1 for the first page.
+	AfterStep, AfterShard int
+	Most                  int
+}
+
+// ListSteps returns a tenant's run, and rows of its steps and shards in the pipeline's order, or ErrNoRun. Where this build
+// cannot read the pipeline the order is that of the names.
+func (s *Store) ListSteps(ctx context.Context, tenant string, id uuid.UUID, f StepFilter) (run *RunView, steps []StepRow, err error) {
 	err = s.snapshot(ctx, func(q *db.Queries) error {
 		if run, err = s.readHead(ctx, q, tenant, id); err != nil {
 			return err
 		}
-		rows, err := q.ListSteps(ctx, StepsMax, id)
+		names, err := stepNames(ctx, q, run)
+		if err != nil {
+			return err
+		}
+		wanted := db.ListStepsParams{
+			RunID: id, MostBytes: StepsMax, Steps: names,
+			AfterOrdinal: int32(f.AfterStep), AfterShard: int32(f.AfterShard), Most: int32(f.Most),
+		}
+		for i := range names {
+			wanted.Ordinals = append(wanted.Ordinals, int32(i))
+		}
+		rows, err := q.ListSteps(ctx, wanted)
 		if err != nil {
 			return fmt.Errorf("list steps of run %s: %w", id, err)
 		}
@@ -78,6 +97,20 @@ func (s *Store) ListSteps(ctx context.Context, tenant string, id uuid.UUID) (run
 		return err
 	})
 	return run, steps, err
+}
+
+// stepNames lists the steps that a run may have rows of.
+func stepNames(ctx context.Context, q *db.Queries, run *RunView) (names []string, err error) {
+	if run.Plan == nil {
+		if names, err = q.ListStepNames(ctx, run.ID); err != nil {
+			err = fmt.Errorf("list steps of run %s: %w", run.ID, err)
+		}
+		return names, err
+	}
+	for _, step := range run.Plan.Steps {
+		names = append(names, step.Name)
+	}
+	return names, nil
 }
 
 func (s *Store) unpack(rows []db.ListStepsRow) (steps []StepRow, err error) {

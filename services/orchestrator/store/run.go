@@ -19,6 +19,8 @@ type run struct {
 	callback string
 	budget   *money.Pico
 	priority int32
+	// version is that of the stored row; readers see it as the etag.
+	version int64
 	// created is set for a run that the group stores for the first time.
 	created *NewRun
 
@@ -55,6 +57,7 @@ type columns struct {
 	class, status, state, currentStep, reason, detail, undo string
 	stepsDone, spendEpoch                                   int
 	seq                                                     int64
+	budget                                                  money.Pico // noLimit for none
 	deadline, paused, cancel, started, finished             time.Time
 	ledger                                                  ledger
 }
@@ -68,14 +71,19 @@ func (r *run) learn(spend *Spend) {
 
 // ref is the machine's name of a step; an unknown step has an index that no plan has.
 func (r *run) ref(ref Ref) machine.Ref {
-	step := machine.AllSteps
-	if ref.Step != "" {
-		var known bool
-		if step, known = r.plan.Index(ref.Step); !known {
-			step = len(r.plan.Steps)
-		}
+	named := machine.Ref{Key: machine.Key{Step: machine.AllSteps, Shard: ref.Shard}, Generation: ref.Generation}
+	if ref.Step == "" {
+		return named
 	}
-	return machine.Ref{Key: machine.Key{Step: step, Shard: ref.Shard}, Generation: ref.Generation}
+	step, known := r.plan.Index(ref.Step)
+	if !known {
+		step = len(r.plan.Steps)
+	}
+	named.Step = step
+	if known && ref.Generation == CurrentGeneration {
+		named.Generation = r.head.State.Heads[step].Generation
+	}
+	return named
 }
 
 // name is the step's name; empty for all steps.
@@ -104,7 +112,7 @@ func (r *run) columns() (columns, error) {
 	return columns{
 		class: string(h.Class), status: string(h.Status), state: string(state), currentStep: r.currentStep(),
 		reason: string(h.Reason), detail: h.Detail, undo: string(h.Undo),
-		stepsDone: h.StepsDone, spendEpoch: h.SpendEpoch, seq: h.Seq,
+		stepsDone: h.StepsDone, spendEpoch: h.SpendEpoch, seq: h.Seq, budget: orNoLimit(r.budget),
 		deadline: h.DeadlineAt, paused: h.PausedAt, cancel: h.CancelRequestedAt, started: h.StartedAt, finished: h.FinishedAt,
 		ledger: r.ledger,
 	}, nil
@@ -114,7 +122,7 @@ func (r *run) columns() (columns, error) {
 func loadRun(row *db.ReadRunsRow, p *Pipeline) (*run, error) {
 	r := &run{
 		id: row.ID, tenant: row.Tenant, entityID: row.EntityID, labels: row.Labels, callback: row.CallbackUrl,
-		budget: row.BudgetUsd, priority: row.Priority,
+		budget: row.BudgetUsd, priority: row.Priority, version: row.Version,
 		pipeline: p, plan: p.Plan(machine.Class(row.Class)),
 		ledger: ledger{cost: row.CostUsd, costVersion: row.CostVersion, payloads: row.Payloads, bytes: row.Bytes},
 		head: machine.Run{
@@ -132,7 +140,7 @@ func loadRun(row *db.ReadRunsRow, p *Pipeline) (*run, error) {
 	r.stored = columns{
 		class: row.Class, status: row.Status, state: string(row.State), currentStep: row.CurrentStep,
 		reason: row.Reason, detail: row.Error, undo: row.Undo,
-		stepsDone: int(row.StepsDone), spendEpoch: int(row.SpendEpoch), seq: row.Seq,
+		stepsDone: int(row.StepsDone), spendEpoch: int(row.SpendEpoch), seq: row.Seq, budget: orNoLimit(row.BudgetUsd),
 		deadline: row.DeadlineAt, paused: r.head.PausedAt, cancel: r.head.CancelRequestedAt,
 		started: r.head.StartedAt, finished: r.head.FinishedAt, ledger: r.ledger,
 	}

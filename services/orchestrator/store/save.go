@@ -61,6 +61,7 @@ func (g *group) saveHead(r *run) error {
 	p.States, p.CurrentSteps = append(p.States, []byte(now.state)), append(p.CurrentSteps, now.currentStep)
 	p.StepsDones, p.SpendEpochs = append(p.StepsDones, int32(now.stepsDone)), append(p.SpendEpochs, int32(now.spendEpoch))
 	p.Reasons, p.Errors, p.Undos = append(p.Reasons, now.reason), append(p.Errors, now.detail), append(p.Undos, now.undo)
+	p.BudgetsUsd = append(p.BudgetsUsd, now.budget)
 	p.CostsUsd, p.CostVersions = append(p.CostsUsd, now.ledger.cost), append(p.CostVersions, now.ledger.costVersion)
 	p.Seqs, p.Payloads, p.Bytes = append(p.Seqs, now.seq), append(p.Payloads, now.ledger.payloads), append(p.Bytes, now.ledger.bytes)
 	p.DeadlinesAt, p.PausedAt = append(p.DeadlinesAt, now.deadline), append(p.PausedAt, now.paused)

@@ -111,7 +111,7 @@ func (b *bench) watch(ctx context.Context, run uuid.UUID) error {
 		case view.Status == string(machine.RunDone) && string(result) != "1":
 			return fmt.Errorf("the run is done with the result %s", result)
 		}
-		view, steps, err := b.store.ListSteps(context.WithoutCancel(ctx), tenant, run)
+		view, steps, err := b.store.ListSteps(context.WithoutCancel(ctx), tenant, run, allSteps())
 		if err != nil {
 			return err
 		}
@@ -139,7 +139,7 @@ func TestLargeOutputsAreLeftOut(t *testing.T) {
 	view, result := b.read(run)
 	require.Equal(t, string(machine.RunDone), view.Status)
 	require.Nil(t, result, "35 MiB")
-	_, steps, err := b.store.ListSteps(t.Context(), tenant, run)
+	_, steps, err := b.store.ListSteps(t.Context(), tenant, run, allSteps())
 	require.NoError(t, err)
 	require.Len(t, steps, 6)
 	require.Empty(t, steps[0].Document, "the fan-out's own")
@@ -163,7 +163,12 @@ func TestRunsOfAPipelineThatCannotBeReadAreShown(t *testing.T) {
 	require.Equal(t, string(machine.RunQueued), view.Status)
 	require.Nil(t, view.Plan)
 	require.Nil(t, view.Blockage)
-	_, steps, err := later.store.ListSteps(t.Context(), tenant, run)
+	_, steps, err := later.store.ListSteps(t.Context(), tenant, run, allSteps())
 	require.NoError(t, err)
 	require.Len(t, steps, 1)
+}
+
+// allSteps is a page that holds every step.
+func allSteps() store.StepFilter {
+	return store.StepFilter{AfterStep: -1, AfterShard: store.Whole, Most: 1000}
 }

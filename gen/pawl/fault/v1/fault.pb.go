@@ -85,6 +85,8 @@ const (
 	ErrorReason_ERROR_REASON_CONFLICT ErrorReason = 27
 	// A thing with this identity exists already.
 	ErrorReason_ERROR_REASON_ALREADY_EXISTS ErrorReason = 28
+	// The thing has changed since the caller saw the etag that it gave; the message says how.
+	ErrorReason_ERROR_REASON_ETAG_MISMATCH ErrorReason = 29
 )
 
 // Enum value maps for ErrorReason.
@@ -119,6 +121,7 @@ var (
 		26: "ERROR_REASON_DEADLINE_EXCEEDED",
 		27: "ERROR_REASON_CONFLICT",
 		28: "ERROR_REASON_ALREADY_EXISTS",
+		29: "ERROR_REASON_ETAG_MISMATCH",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":             0,
@@ -150,6 +153,7 @@ var (
 		"ERROR_REASON_DEADLINE_EXCEEDED":       26,
 		"ERROR_REASON_CONFLICT":                27,
 		"ERROR_REASON_ALREADY_EXISTS":          28,
+		"ERROR_REASON_ETAG_MISMATCH":           29,
 	}
 )
 
@@ -184,7 +188,7 @@ var File_pawl_fault_v1_fault_proto protoreflect.FileDescriptor
 
 const file_pawl_fault_v1_fault_proto_rawDesc = "" +
 	"\n" +
-	"\x19pawl/fault/v1/fault.proto\x12\rpawl.fault.v1*\xde\a\n" +
+	"\x19pawl/fault/v1/fault.proto\x12\rpawl.fault.v1*\xfe\a\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15ERROR_REASON_INTERNAL\x10\x01\x12!\n" +
@@ -215,7 +219,8 @@ const file_pawl_fault_v1_fault_proto_rawDesc = "" +
 	"\x16ERROR_REASON_CANCELLED\x10\x19\x12\"\n" +
 	"\x1eERROR_REASON_DEADLINE_EXCEEDED\x10\x1a\x12\x19\n" +
 	"\x15ERROR_REASON_CONFLICT\x10\x1b\x12\x1f\n" +
-	"\x1bERROR_REASON_ALREADY_EXISTS\x10\x1cB)Z'pawl.internal/gen/pawl/fault/v1;faultv1b\x06proto3"
+	"\x1bERROR_REASON_ALREADY_EXISTS\x10\x1c\x12\x1e\n" +
+	"\x1aERROR_REASON_ETAG_MISMATCH\x10\x1dB)Z'pawl.internal/gen/pawl/fault/v1;faultv1b\x06proto3"
 
 var (
 	file_pawl_fault_v1_fault_proto_rawDescOnce sync.Once

@@ -332,7 +332,7 @@ const readRuns = `-- name: ReadRuns :many
 SELECT (SELECT clock_timestamp())::timestamptz AS now,
        r.id, r.tenant, r.pipeline_digest, r.entity_id, r.labels, r.callback_url, r.not_before, r.created_at,
        r.class, r.priority, r.budget_usd, r.status, r.state, r.current_step, r.steps_done, r.reason, r.error,
-       coalesce(r.undo, '')::text AS undo, r.spend_epoch, r.cost_usd, r.cost_version, r.seq, r.payloads, r.bytes,
+       coalesce(r.undo, '')::text AS undo, r.spend_epoch, r.cost_usd, r.cost_version, r.seq, r.payloads, r.bytes, r.version,
        r.deadline_at, r.paused_at, r.cancel_requested_at, r.started_at, r.finished_at
 FROM (SELECT unnest($1::uuid[]) AS id) k
 JOIN core.pipeline_run r ON r.id = k.id
@@ -364,6 +364,7 @@ type ReadRunsRow struct {
 	Seq               int64
 	Payloads          int32
 	Bytes             int64
+	Version           int64
 	DeadlineAt        time.Time
 	PausedAt          *time.Time
 	CancelRequestedAt *time.Time
@@ -406,6 +407,7 @@ func (q *Queries) ReadRuns(ctx context.Context, ids []uuid.UUID) ([]ReadRunsRow,
 			&i.Seq,
 			&i.Payloads,
 			&i.Bytes,
+			&i.Version,
 			&i.DeadlineAt,
 			&i.PausedAt,
 			&i.CancelRequestedAt,

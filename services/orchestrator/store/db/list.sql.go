@@ -399,21 +399,63 @@ func (q *Queries) ListRunsByStatus(ctx context.Context, arg ListRunsByStatusPara
 	return items, nil
 }
 
+const listStepNames = `-- name: ListStepNames :many
+SELECT DISTINCT step FROM core.step_state WHERE run_id = $1 ORDER BY step
+`
+
+// The steps of a run whose pipeline this build cannot read.
+func (q *Queries) ListStepNames(ctx context.Context, runID uuid.UUID) ([]string, error) {
+	rows, err := q.db.Query(ctx, listStepNames, runID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []string{}
+	for rows.Next() {
+		var step string
+		if err := rows.Scan(&step); err != nil {
+			return nil, err
+		}
+		items = append(items, step)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listSteps = `-- name: ListSteps :many
-SELECT s.step, s.shard, s.generation, s.status, s.attempt,
+SELECT s.step, s.ordinal::integer AS ordinal, s.shard, s.generation, s.status, s.attempt,
        (CASE WHEN s.fits THEN s.output END)::json AS output, s.input_tokens, s.output_tokens, s.cost_usd,
        s.reason, s.error, s.worker, s.queued_at, s.started_at, s.finished_at, s.due_at,
        coalesce(p.bytes, 0)::integer AS bytes, p.content
 FROM (
-    SELECT v.run_id, v.step, v.shard, v.generation, v.status, v.attempt, v.output, v.output_payload, v.output_bytes, v.input_tokens, v.output_tokens, v.cost_usd, v.reason, v.error, v.worker, v.queued_at, v.started_at, v.finished_at, v.due_at, sum(v.output_bytes) OVER (ORDER BY v.step, v.shard) <= $1::bigint AS fits
-    FROM core.step_state v WHERE v.run_id = $2
+    SELECT o.run_id, o.step, o.shard, o.generation, o.status, o.attempt, o.output, o.output_payload, o.output_bytes, o.input_tokens, o.output_tokens, o.cost_usd, o.reason, o.error, o.worker, o.queued_at, o.started_at, o.finished_at, o.due_at, o.ordinal, sum(o.output_bytes) OVER (ORDER BY o.ordinal, o.shard) <= $1::bigint AS fits
+    FROM (
+        SELECT v.run_id, v.step, v.shard, v.generation, v.status, v.attempt, v.output, v.output_payload, v.output_bytes, v.input_tokens, v.output_tokens, v.cost_usd, v.reason, v.error, v.worker, v.queued_at, v.started_at, v.finished_at, v.due_at, k.ordinal
+        FROM (SELECT unnest($2::text[]) AS step, unnest($3::integer[]) AS ordinal) k
+        JOIN core.step_state v ON v.run_id = $4 AND v.step = k.step
+        WHERE (k.ordinal, v.shard) > ($5::integer, $6::integer)
+        ORDER BY k.ordinal, v.shard LIMIT $7
+    ) o
 ) s
 LEFT JOIN core.payload p ON p.run_id = s.run_id AND p.n = s.output_payload AND s.fits
-ORDER BY s.step, s.shard
+ORDER BY s.ordinal, s.shard
 `
+
+type ListStepsParams struct {
+	MostBytes    int64
+	Steps        []string
+	Ordinals     []int32
+	RunID        uuid.UUID
+	AfterOrdinal int32
+	AfterShard   int32
+	Most         int32
+}
 
 type ListStepsRow struct {
 	Step         string
+	Ordinal      int32
 	Shard        int32
 	Generation   int32
 	Status       string
@@ -433,9 +475,18 @@ type ListStepsRow struct {
 	Content      []byte
 }
 
-// The outputs are given as far as they fit together into so many bytes.
-func (q *Queries) ListSteps(ctx context.Context, mostBytes int64, runID uuid.UUID) ([]ListStepsRow, error) {
-	rows, err := q.db.Query(ctx, listSteps, mostBytes, runID)
+// The steps in the order given, each followed by its shards, from behind a position. The outputs are given as far as they fit
+// together into so many bytes.
+func (q *Queries) ListSteps(ctx context.Context, arg ListStepsParams) ([]ListStepsRow, error) {
+	rows, err := q.db.Query(ctx, listSteps,
+		arg.MostBytes,
+		arg.Steps,
+		arg.Ordinals,
+		arg.RunID,
+		arg.AfterOrdinal,
+		arg.AfterShard,
+		arg.Most,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -445,6 +496,7 @@ func (q *Queries) ListSteps(ctx context.Context, mostBytes int64, runID uuid.UUI
 		var i ListStepsRow
 		if err := rows.Scan(
 			&i.Step,
+			&i.Ordinal,
 			&i.Shard,
 			&i.Generation,
 			&i.Status,

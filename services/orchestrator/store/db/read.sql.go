@@ -7,9 +7,40 @@ package db
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 )
+
+const lastDecision = `-- name: LastDecision :many
+SELECT actor, action, at FROM core.operator_action WHERE run_id = $1 ORDER BY seq DESC LIMIT 1
+`
+
+type LastDecisionRow struct {
+	Actor  string
+	Action string
+	At     time.Time
+}
+
+func (q *Queries) LastDecision(ctx context.Context, runID uuid.UUID) ([]LastDecisionRow, error) {
+	rows, err := q.db.Query(ctx, lastDecision, runID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []LastDecisionRow{}
+	for rows.Next() {
+		var i LastDecisionRow
+		if err := rows.Scan(&i.Actor, &i.Action, &i.At); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
 
 const readRun = `-- name: ReadRun :one
 
@@ -56,4 +87,40 @@ func (q *Queries) ReadRun(ctx context.Context, iD uuid.UUID, tenant string) (Cor
 		&i.UpdatedAt,
 	)
 	return i, err
+}
+
+const tookDecision = `-- name: TookDecision :one
+SELECT EXISTS (
+    SELECT FROM core.operator_action a
+    WHERE a.run_id = $1 AND a.actor = $2 AND a.action = $3 AND a.step = $4 AND a.shard = $5
+      AND a.reason = $6 AND a.before->>'version' = $7::text AND coalesce(a.after->>'asked', '') = $8::text
+)
+`
+
+type TookDecisionParams struct {
+	RunID   uuid.UUID
+	Actor   string
+	Action  string
+	Step    string
+	Shard   int32
+	Reason  string
+	Version string
+	Asked   string
+}
+
+// Whether the person has taken just this decision about that version of the run.
+func (q *Queries) TookDecision(ctx context.Context, arg TookDecisionParams) (bool, error) {
+	row := q.db.QueryRow(ctx, tookDecision,
+		arg.RunID,
+		arg.Actor,
+		arg.Action,
+		arg.Step,
+		arg.Shard,
+		arg.Reason,
+		arg.Version,
+		arg.Asked,
+	)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
 }

@@ -820,8 +820,8 @@ const updateRuns = `-- name: UpdateRuns :exec
 UPDATE core.pipeline_run r
 SET class = u.class, status = u.status, state = u.state, current_step = u.current_step, steps_done = u.steps_done,
     reason = u.reason, error = u.error, undo = NULLIF(u.undo, ''), spend_epoch = u.spend_epoch,
-    cost_usd = u.cost_usd, cost_version = u.cost_version, seq = u.seq, payloads = u.payloads, bytes = u.bytes,
-    deadline_at = u.deadline_at, paused_at = NULLIF(u.paused_at, '0001-01-01Z'),
+    budget_usd = NULLIF(u.budget_usd, -1), cost_usd = u.cost_usd, cost_version = u.cost_version, seq = u.seq,
+    payloads = u.payloads, bytes = u.bytes, deadline_at = u.deadline_at, paused_at = NULLIF(u.paused_at, '0001-01-01Z'),
     cancel_requested_at = NULLIF(u.cancel_requested_at, '0001-01-01Z'),
     started_at = NULLIF(u.started_at, '0001-01-01Z'), finished_at = NULLIF(u.finished_at, '0001-01-01Z'),
     version = r.version + 1, updated_at = $1
@@ -829,11 +829,12 @@ FROM (SELECT unnest($2::uuid[]) AS id, unnest($3::text[]) AS class, unnest($4::t
              unnest($5::json[]) AS state, unnest($6::text[]) AS current_step,
              unnest($7::integer[]) AS steps_done, unnest($8::text[]) AS reason,
              unnest($9::text[]) AS error, unnest($10::text[]) AS undo, unnest($11::integer[]) AS spend_epoch,
-             unnest($12::numeric[]) AS cost_usd, unnest($13::bigint[]) AS cost_version,
-             unnest($14::bigint[]) AS seq, unnest($15::integer[]) AS payloads, unnest($16::bigint[]) AS bytes,
-             unnest($17::timestamptz[]) AS deadline_at, unnest($18::timestamptz[]) AS paused_at,
-             unnest($19::timestamptz[]) AS cancel_requested_at,
-             unnest($20::timestamptz[]) AS started_at, unnest($21::timestamptz[]) AS finished_at) u
+             unnest($12::numeric[]) AS budget_usd, unnest($13::numeric[]) AS cost_usd,
+             unnest($14::bigint[]) AS cost_version,
+             unnest($15::bigint[]) AS seq, unnest($16::integer[]) AS payloads, unnest($17::bigint[]) AS bytes,
+             unnest($18::timestamptz[]) AS deadline_at, unnest($19::timestamptz[]) AS paused_at,
+             unnest($20::timestamptz[]) AS cancel_requested_at,
+             unnest($21::timestamptz[]) AS started_at, unnest($22::timestamptz[]) AS finished_at) u
 WHERE r.id = u.id
 `
 
@@ -849,6 +850,7 @@ type UpdateRunsParams struct {
 	Errors             []string
 	Undos              []string
 	SpendEpochs        []int32
+	BudgetsUsd         []money.Pico
 	CostsUsd           []money.Pico
 	CostVersions       []int64
 	Seqs               []int64
@@ -874,6 +876,7 @@ func (q *Queries) UpdateRuns(ctx context.Context, arg UpdateRunsParams) error {
 		arg.Errors,
 		arg.Undos,
 		arg.SpendEpochs,
+		arg.BudgetsUsd,
 		arg.CostsUsd,
 		arg.CostVersions,
 		arg.Seqs,

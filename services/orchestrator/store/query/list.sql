@@ -31,17 +31,28 @@ WHERE tenant = @tenant AND entity_id = @entity_id AND entity_id <> '' AND id < @
 ORDER BY id DESC LIMIT @most;
 
 -- name: ListSteps :many
--- The outputs are given as far as they fit together into so many bytes.
-SELECT s.step, s.shard, s.generation, s.status, s.attempt,
+-- The steps in the order given, each followed by its shards, from behind a position. The outputs are given as far as they fit
+-- together into so many bytes.
+SELECT s.step, s.ordinal::integer AS ordinal, s.shard, s.generation, s.status, s.attempt,
        (CASE WHEN s.fits THEN s.output END)::json AS output, s.input_tokens, s.output_tokens, s.cost_usd,
        s.reason, s.error, s.worker, s.queued_at, s.started_at, s.finished_at, s.due_at,
        coalesce(p.bytes, 0)::integer AS bytes, p.content
 FROM (
-    SELECT v.*, sum(v.output_bytes) OVER (ORDER BY v.step, v.shard) <= @most_bytes::bigint AS fits
-    FROM core.step_state v WHERE v.run_id = @run_id
+    SELECT o.*, sum(o.output_bytes) OVER (ORDER BY o.ordinal, o.shard) <= @most_bytes::bigint AS fits
+    FROM (
+        SELECT v.*, k.ordinal
+        FROM (SELECT unnest(@steps::text[]) AS step, unnest(@ordinals::integer[]) AS ordinal) k
+        JOIN core.step_state v ON v.run_id = @run_id AND v.step = k.step
+        WHERE (k.ordinal, v.shard) > (@after_ordinal::integer, @after_shard::integer)
+        ORDER BY k.ordinal, v.shard LIMIT @most
+    ) o
 ) s
 LEFT JOIN core.payload p ON p.run_id = s.run_id AND p.n = s.output_payload AND s.fits
-ORDER BY s.step, s.shard;
+ORDER BY s.ordinal, s.shard;
+
+-- name: ListStepNames :many
+-- The steps of a run whose pipeline this build cannot read.
+SELECT DISTINCT step FROM core.step_state WHERE run_id = @run_id ORDER BY step;
 
 -- name: ListEvents :many
 SELECT e.seq, e.at, e.actor, e.kind, e.step, e.shard, e.attempt, e.detail

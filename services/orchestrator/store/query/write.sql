@@ -30,8 +30,8 @@ SELECT unnest(@ids::uuid[]), unnest(@tenants::text[]), unnest(@kinds::text[]), u
 UPDATE core.pipeline_run r
 SET class = u.class, status = u.status, state = u.state, current_step = u.current_step, steps_done = u.steps_done,
     reason = u.reason, error = u.error, undo = NULLIF(u.undo, ''), spend_epoch = u.spend_epoch,
-    cost_usd = u.cost_usd, cost_version = u.cost_version, seq = u.seq, payloads = u.payloads, bytes = u.bytes,
-    deadline_at = u.deadline_at, paused_at = NULLIF(u.paused_at, '0001-01-01Z'),
+    budget_usd = NULLIF(u.budget_usd, -1), cost_usd = u.cost_usd, cost_version = u.cost_version, seq = u.seq,
+    payloads = u.payloads, bytes = u.bytes, deadline_at = u.deadline_at, paused_at = NULLIF(u.paused_at, '0001-01-01Z'),
     cancel_requested_at = NULLIF(u.cancel_requested_at, '0001-01-01Z'),
     started_at = NULLIF(u.started_at, '0001-01-01Z'), finished_at = NULLIF(u.finished_at, '0001-01-01Z'),
     version = r.version + 1, updated_at = @now
@@ -39,7 +39,8 @@ FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@classes::text[]) AS class, unne
              unnest(@states::json[]) AS state, unnest(@current_steps::text[]) AS current_step,
              unnest(@steps_dones::integer[]) AS steps_done, unnest(@reasons::text[]) AS reason,
              unnest(@errors::text[]) AS error, unnest(@undos::text[]) AS undo, unnest(@spend_epochs::integer[]) AS spend_epoch,
-             unnest(@costs_usd::numeric[]) AS cost_usd, unnest(@cost_versions::bigint[]) AS cost_version,
+             unnest(@budgets_usd::numeric[]) AS budget_usd, unnest(@costs_usd::numeric[]) AS cost_usd,
+             unnest(@cost_versions::bigint[]) AS cost_version,
              unnest(@seqs::bigint[]) AS seq, unnest(@payloads::integer[]) AS payloads, unnest(@bytes::bigint[]) AS bytes,
              unnest(@deadlines_at::timestamptz[]) AS deadline_at, unnest(@paused_at::timestamptz[]) AS paused_at,
              unnest(@cancels_requested_at::timestamptz[]) AS cancel_requested_at,
