@@ -41,7 +41,7 @@ type fault struct {
 }
 
 // endure submits runs all the while, lets the fault happen among them, and judges what is left when all is over.
-func endure(t *testing.T, f *harness.Fleet, what fault) {
+func endure(t *testing.T, f *harness.Fleet, what fault) verdict {
 	t.Helper()
 	before := f.Provider.Report()
 	l := submit(t, f, what.name, what.pace)
@@ -57,6 +57,7 @@ func endure(t *testing.T, f *harness.Fleet, what fault) {
 	v.recovery = recovery(t, f, healed, runs[:struck])
 	suite.add(v)
 	v.require(t)
+	return v
 }
 
 // awaitCalls waits until a call of a model is in flight.

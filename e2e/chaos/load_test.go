@@ -83,7 +83,7 @@ func (l *load) submitOne(i int) error {
 	text := fmt.Sprintf("%s, document %d.", l.name, i)
 	answer, err := l.api.Accept("/v1/runs", text, map[string]any{
 		"pipeline": mix()[i%len(mix())], "input": map[string]any{"text": text}, "entity_id": l.name,
-		"callback_url": "https://example.com/hook",
+		"callback_url": "https://example.com/hook", "class": []string{"interactive", "batch"}[i/len(mix())%2],
 	})
 	run, named := answer["run_id"].(string)
 	if err == nil && !named {

@@ -11,7 +11,8 @@ import (
 
 // sent is what the gateways have written of a call's requests.
 type sent struct {
-	// rows are requests that may have reached the provider; doubtful ones are of unknown fate, and failed ones gave no answer.
+	// rows are requests that may have reached the provider; doubtful ones are or were of unknown fate (an answer may come
+	// when the step has been told so already), and failed ones gave no answer.
 	rows, doubtful, failed int
 }
 
@@ -52,10 +53,7 @@ func written(t *testing.T, f *harness.Fleet, runs []string) map[string]sent {
 	t.Helper()
 	found := map[string]sent{}
 	harness.Eventually(t, func() error {
-		rows, err := f.API.DB.Query(t.Context(), `
-SELECT encode(call_key, 'hex'), count(*) FILTER (WHERE state <> 'not_sent'), count(*) FILTER (WHERE state = 'ambiguous'),
-       count(*) FILTER (WHERE state = 'failed')
-FROM llm.llm_try WHERE run_id = ANY($1) GROUP BY 1`, runs)
+		rows, err := f.API.DB.Query(t.Context(), writtenQuery, runs)
 		if err != nil {
 			return err
 		}
@@ -72,3 +70,15 @@ FROM llm.llm_try WHERE run_id = ANY($1) GROUP BY 1`, runs)
 	})
 	return found
 }
+
+// writtenQuery counts, by call, its requests; doubts are those in the log or those that the step's journal tells of, whichever
+// are more.
+const writtenQuery = `
+SELECT encode(c.call_key, 'hex'), tries.sent, greatest(tries.doubtful, journal.doubtful), tries.failed
+FROM llm.llm_call_log c, LATERAL (
+    SELECT count(*) FILTER (WHERE state <> 'not_sent') AS sent, count(*) FILTER (WHERE state = 'ambiguous') AS doubtful,
+           count(*) FILTER (WHERE state = 'failed') AS failed
+    FROM llm.llm_try t WHERE t.run_id = c.run_id AND t.call_key = c.call_key) AS tries, LATERAL (
+    SELECT count(*) AS doubtful FROM core.run_event e
+    WHERE e.run_id = c.run_id AND e.step = c.step AND e.shard = c.shard AND e.kind = 'ambiguous') AS journal
+WHERE c.run_id = ANY($1)`
