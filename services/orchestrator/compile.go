@@ -9,8 +9,8 @@ import (
 	"pawl.internal/services/orchestrator/store"
 )
 
-// newCompile returns the function by which the store reads stored pipelines.
-func newCompile() (store.Compile, error) {
+// NewCompile returns the function by which the store reads stored pipelines.
+func NewCompile() (store.Compile, error) {
 	compiler, err := pipeline.NewCompiler()
 	if err != nil {
 		return nil, err

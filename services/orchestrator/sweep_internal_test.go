@@ -28,7 +28,7 @@ func openStore(t *testing.T, database *testkit.Database) *store.Store {
 	t.Cleanup(pool.Close)
 	codec, err := store.NewCodec()
 	require.NoError(t, err)
-	compile, err := newCompile()
+	compile, err := NewCompile()
 	require.NoError(t, err)
 	return store.New(store.Deps{
 		Pool: pool, Control: pool, Clock: clock.System(), IDs: ids.New(clock.System()), Compile: compile, Codec: codec,

@@ -100,7 +100,7 @@ func (s *Service) openStore(ctx context.Context, p *boot.Process) error {
 	if err != nil {
 		return err
 	}
-	compile, err := newCompile()
+	compile, err := NewCompile()
 	if err != nil {
 		return err
 	}

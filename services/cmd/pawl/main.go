@@ -11,6 +11,7 @@ import (
 
 	"pawl.internal/services/cmd/pawl/client"
 	"pawl.internal/services/cmd/pawl/demo"
+	"pawl.internal/services/cmd/pawl/doctor"
 	"pawl.internal/services/internal/boot"
 	"pawl.internal/services/internal/config"
 )
@@ -28,6 +29,7 @@ type cli struct {
 
 	Serve    serveCmd    `cmd:"" group:"Operate it" help:"Run services in this process: one, several, or all."`
 	Migrate  migrateCmd  `cmd:"" group:"Operate it" help:"Bring the database's schemas up to date."`
+	Doctor   doctor.Cmd  `cmd:"" group:"Operate it" help:"Check every promise that can be checked on a running system."`
 	Simulate simulateCmd `cmd:"" name:"simulate-provider" group:"Operate it" help:"Run the simulated model provider as a server of its own."`
 	Version  versionCmd  `cmd:"" group:"Operate it" help:"Say which build this is."`
 }

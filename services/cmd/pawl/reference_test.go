@@ -57,7 +57,7 @@ Commands that use a running system (runs, documents, pipelines) are told by flag
 		commands[command.Name] = command
 	}
 	listed := map[string]bool{"help": true, "config": true}
-	for _, name := range []string{"serve", "dev", "demo", "migrate", "simulate-provider"} {
+	for _, name := range []string{"serve", "dev", "demo", "migrate", "doctor", "simulate-provider"} {
 		describe(&page, commands[name], listed)
 	}
 	golden.Assert(t, "../../../docs/reference/config.md", page.Bytes())

@@ -93,11 +93,7 @@ func (s Schema) at(err error) string {
 // during an upgrade both builds run on it.
 func CheckVersion(ctx context.Context, pool *pgxpool.Pool, schemas ...Schema) error {
 	for _, s := range schemas {
-		need, err := s.newest()
-		if err != nil {
-			return err
-		}
-		have, err := s.current(ctx, pool)
+		have, need, err := s.Versions(ctx, pool)
 		if err != nil {
 			return err
 		}
@@ -107,6 +103,15 @@ func CheckVersion(ctx context.Context, pool *pgxpool.Pool, schemas ...Schema) er
 		}
 	}
 	return nil
+}
+
+// Versions returns the version of the schema in the database, 0 before the first migration, and the one that this build needs.
+func (s Schema) Versions(ctx context.Context, pool *pgxpool.Pool) (have, need int64, err error) {
+	if need, err = s.newest(); err != nil {
+		return 0, 0, err
+	}
+	have, err = s.current(ctx, pool)
+	return have, need, err
 }
 
 // newest is the version of the last of the files.

@@ -35,16 +35,9 @@ ORDER BY t.relname`
 // the schema that is partitioned by an id of UUID v7. Several replicas may do so at once. Until a day has its partitions its
 // rows go to the default ones, which works as well.
 func MakePartitions(ctx context.Context, pool *pgxpool.Pool, schema string, now time.Time) error {
-	rows, err := pool.Query(ctx, listPartitioned, schema)
+	tables, err := partitionedTables(ctx, pool, schema)
 	if err != nil {
-		return fmt.Errorf("list partitioned tables: %w", Fault(err))
-	}
-	tables, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (partitioned, error) {
-		t := partitioned{schema: schema}
-		return t, row.Scan(&t.name, &t.options)
-	})
-	if err != nil {
-		return fmt.Errorf("list partitioned tables: %w", Fault(err))
+		return err
 	}
 	today := now.UTC().Truncate(24 * time.Hour)
 	var errs []error
@@ -56,9 +49,51 @@ func MakePartitions(ctx context.Context, pool *pgxpool.Pool, schema string, now 
 	return errors.Join(errs...)
 }
 
+// MissingPartitions lists the partitions that are missing of the day of now and the one after it, as schema.table.
+func MissingPartitions(ctx context.Context, pool *pgxpool.Pool, schema string, now time.Time) ([]string, error) {
+	tables, err := partitionedTables(ctx, pool, schema)
+	if err != nil {
+		return nil, err
+	}
+	today := now.UTC().Truncate(24 * time.Hour)
+	var missing []string
+	for _, table := range tables {
+		for d := range 2 {
+			name := table.partition(today.AddDate(0, 0, d))
+			var exists bool
+			query := "SELECT to_regclass($1) IS NOT NULL"
+			if err := pool.QueryRow(ctx, query, pgx.Identifier{schema, name}.Sanitize()).Scan(&exists); err != nil {
+				return nil, fmt.Errorf("look for partition %s: %w", name, Fault(err))
+			}
+			if !exists {
+				missing = append(missing, schema+"."+name)
+			}
+		}
+	}
+	return missing, nil
+}
+
+func partitionedTables(ctx context.Context, pool *pgxpool.Pool, schema string) ([]partitioned, error) {
+	rows, err := pool.Query(ctx, listPartitioned, schema)
+	if err != nil {
+		return nil, fmt.Errorf("list partitioned tables: %w", Fault(err))
+	}
+	tables, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (partitioned, error) {
+		t := partitioned{schema: schema}
+		return t, row.Scan(&t.name, &t.options)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list partitioned tables: %w", Fault(err))
+	}
+	return tables, nil
+}
+
+// partition is the name of the table's partition of a day.
+func (t partitioned) partition(day time.Time) string { return t.name + "_" + day.Format("20060102") }
+
 // make makes the table's partition of the day if it is missing.
 func (t partitioned) make(ctx context.Context, pool *pgxpool.Pool, day time.Time) error {
-	name := t.name + "_" + day.Format("20060102")
+	name := t.partition(day)
 	err := InTx(ctx, pool, func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtext($1))", t.schema+".partition"); err != nil {
 			return err

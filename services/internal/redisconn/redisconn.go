@@ -38,9 +38,7 @@ type Config struct {
 // Open returns a client of a server, a Sentinel group or a cluster, after checking the server's version and that it does
 // not evict keys. Calls give up when their context ends, and find the server again soon after it was away.
 func Open(ctx context.Context, cfg Config) (redis.UniversalClient, error) {
-	// go-redis has one logger for the whole program, which writes to stderr. What it would say comes back from the calls.
-	logging.Disable()
-	client, err := connect(cfg.URL.Reveal())
+	client, err := Connect(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -48,6 +46,13 @@ func Open(ctx context.Context, cfg Config) (redis.UniversalClient, error) {
 		return nil, errors.Join(err, client.Close())
 	}
 	return client, nil
+}
+
+// Connect returns a client of whatever server that is, for those who look at it; nothing is asked of it yet.
+func Connect(cfg Config) (redis.UniversalClient, error) {
+	// go-redis has one logger for the whole program, which writes to stderr. What it would say comes back from the calls.
+	logging.Disable()
+	return connect(cfg.URL.Reveal())
 }
 
 func connect(url string) (redis.UniversalClient, error) {
@@ -89,19 +94,54 @@ func errBadURL() error {
 		"redis+sentinel://host:port?master_name=…&addr=host:port or redis+cluster://host:port?addr=host:port")
 }
 
-// check refuses servers that are too old or may evict keys.
-func check(ctx context.Context, client redis.UniversalClient, allowEviction bool) error {
+// Server is what a server says of itself.
+type Server struct {
+	Version, Policy string
+	// Appends and Snapshots say whether it keeps its keys across restarts, and by which means.
+	Appends, Snapshots bool
+}
+
+// Supported reports whether the system can keep its promises on a server of this version.
+func (s Server) Supported() bool { return checkVersion(s.Version) == nil }
+
+// Evicts reports whether the server may drop keys when it is full. Servers that do not tell count as those that do not.
+func (s Server) Evicts() bool { return s.Policy != "" && s.Policy != "noeviction" }
+
+// Ask returns what the server says of itself.
+func Ask(ctx context.Context, client redis.UniversalClient) (Server, error) {
+	s, err := ask(ctx, client)
+	if err != nil {
+		return Server{}, err
+	}
+	// Servers that do not let it be asked are taken to save none.
+	save := client.ConfigGet(ctx, "save").Val()["save"]
+	s.Snapshots = strings.TrimSpace(save) != ""
+	return s, nil
+}
+
+// ask is Ask with one question, which leaves Snapshots open.
+func ask(ctx context.Context, client redis.UniversalClient) (Server, error) {
 	info, err := client.Info(ctx).Result()
 	if err != nil {
-		return fmt.Errorf("ask Redis for its version: %w", Fault(err))
+		return Server{}, fmt.Errorf("ask Redis for its version: %w", Fault(err))
 	}
-	if err := checkVersion(field(info, "redis_version")); err != nil {
+	return Server{
+		Version: field(info, "redis_version"), Policy: field(info, "maxmemory_policy"), Appends: field(info, "aof_enabled") == "1",
+	}, nil
+}
+
+// check refuses servers that are too old or may evict keys.
+func check(ctx context.Context, client redis.UniversalClient, allowEviction bool) error {
+	server, err := ask(ctx, client)
+	if err != nil {
 		return err
 	}
-	policy := field(info, "maxmemory_policy")
-	if policy != "noeviction" && policy != "" && !allowEviction {
+	if err := checkVersion(server.Version); err != nil {
+		return err
+	}
+	if server.Evicts() && !allowEviction {
 		return fmt.Errorf("redis may evict keys (maxmemory-policy %s), and with them work that waits: "+
-			"set maxmemory-policy noeviction, or start with --redis-allow-eviction", policy)
+			"set maxmemory-policy noeviction, or start with --redis-allow-eviction", server.Policy)
 	}
 	return nil
 }

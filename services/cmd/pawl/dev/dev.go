@@ -138,7 +138,7 @@ func (s *system) prepare(ctx context.Context) error {
 		*r = Record{
 			REST: "http://" + loopback(s.ports.REST), GRPC: loopback(s.ports.GRPC),
 			Admin: "http://" + loopback(s.ports.Admin), APIKey: key,
-			DatabaseURL: database, RedisURL: s.cfg.Serve.Redis.URL.Reveal(),
+			DatabaseURL: database, RedisURL: s.cfg.Serve.Redis.URL.Reveal(), RedisPrefix: s.cfg.Serve.Redis.Prefix,
 			DataDir: s.cfg.DataDir, PID: os.Getpid(), Services: map[string]ServiceRecord{},
 		}
 	})

@@ -21,9 +21,10 @@ type Record struct {
 	GRPC   string `json:"grpc"`
 	Admin  string `json:"admin"`
 	APIKey string `json:"api_key"`
-	// DatabaseURL and RedisURL reach the stores.
+	// DatabaseURL and RedisURL reach the stores; RedisPrefix begins every key of the system.
 	DatabaseURL string `json:"database_url"`
 	RedisURL    string `json:"redis_url"`
+	RedisPrefix string `json:"redis_prefix"`
 	DataDir     string `json:"data_dir"`
 	// PID is the process that started the system and stops it.
 	PID int `json:"pid"`

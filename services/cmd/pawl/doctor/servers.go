@@ -1,0 +1,320 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"pawl.internal/services/cmd/pawl/serve"
+	"pawl.internal/services/internal/checkup"
+	"pawl.internal/services/internal/pg"
+	"pawl.internal/services/internal/redisconn"
+)
+
+const (
+	// leastPostgres is the first version that the migrations and queries are tested with.
+	leastPostgres = 15
+	// restartTime is how long a service may take to be there again.
+	restartTime = 5 * time.Second
+	// clockMost is how far clocks may be apart, beside the time that asking takes.
+	clockMost = time.Second
+	// Pools of a service, as the defaults of their flags say.
+	mainConns, controlConns = 10, 3
+	// connsLeft is how many connections there should be left.
+	connsLeft = 5
+	// permitTime is how long the permits of a gateway that is gone may be kept: their time to live, and a renewal of another's.
+	permitTime = 5 * time.Second
+)
+
+// serverChecks are about the stores and the services themselves.
+func serverChecks() []*checkup.Check {
+	return []*checkup.Check{
+		{
+			Name:     "postgres-version",
+			Promise:  "PostgreSQL is version 15 or newer",
+			Means:    "migrations and queries are not tested with it",
+			Remedy:   "upgrade PostgreSQL",
+			Severity: checkup.Broken, Find: checkup.Query(oldPostgres, leastPostgres),
+		},
+		{
+			Name:     "schema-version",
+			Promise:  "the database's schemas are those of this build, or newer",
+			Means:    "services of this build do not start",
+			Remedy:   "run `pawl migrate`",
+			Severity: checkup.Broken, Find: schemasBehind,
+		},
+		{
+			Name:     "partitions",
+			Promise:  "the partitions of today and tomorrow are there",
+			Means:    "rows go to the default partitions, which works as well but makes retention slow",
+			Remedy:   "--repair makes them; services make them when they start and once an hour",
+			Severity: checkup.Warning, Find: partitionsMissing,
+			Repair: "makes the partitions that are missing, unless the default partition holds rows of the day",
+			Mend:   makePartitions,
+		},
+		{
+			Name:     "durability",
+			Promise:  "I04: what PostgreSQL has committed is on disk",
+			Means:    "a crash of the machine loses what was accepted",
+			Remedy:   "set fsync, full_page_writes and synchronous_commit to on",
+			Severity: checkup.Warning, Find: checkup.Query(unsafeSettings),
+		},
+		{
+			Name:     "connections",
+			Promise:  "PostgreSQL has room for all connections that the running services may open",
+			Means:    "services cannot connect, and steps wait",
+			Remedy:   "raise max_connections, or lower the services' --…-database-max-conns",
+			Severity: checkup.Warning, Find: checkup.Query(connections, mainConns, controlConns, connsLeft),
+		},
+		{
+			Name:     "old-snapshot",
+			Promise:  "no transaction is older than half a minute",
+			Means:    "dead rows cannot be removed: looks for timers and READY steps become slow",
+			Remedy:   "end the session with pg_terminate_backend, or the prepared transaction with ROLLBACK PREPARED",
+			Severity: checkup.Warning, Find: checkup.Query(oldSnapshots),
+		},
+		{
+			Name:     "replicas",
+			Promise:  "an orchestrator, a step-runner and an LLM gateway are alive",
+			Means:    "runs do not move",
+			Remedy:   "start the services: `pawl serve`",
+			Severity: checkup.Broken, Settles: restartTime, Find: checkup.Query(nobodyAlive),
+		},
+		{
+			Name:     "redis-version",
+			Promise:  "Redis is version 7 or newer",
+			Means:    "its streams do not know their lag",
+			Remedy:   "upgrade Redis",
+			Severity: checkup.Broken, Find: aboutRedis(func(s redisconn.Server) string {
+				if s.Supported() {
+					return ""
+				}
+				return "Redis is version " + s.Version
+			}),
+		},
+		{
+			Name:     "redis-eviction",
+			Promise:  "Redis evicts no keys",
+			Means:    "when it is full it drops work that waits; it is added again, but late",
+			Remedy:   "set maxmemory-policy noeviction",
+			Severity: checkup.Broken, Find: aboutRedis(func(s redisconn.Server) string {
+				if !s.Evicts() {
+					return ""
+				}
+				return "maxmemory-policy is " + s.Policy
+			}),
+		},
+		{
+			Name:     "redis-persistence",
+			Promise:  "Redis may lose everything at any time: nothing depends on what it keeps",
+			Means:    "its writing to disk costs time and is of no use here",
+			Remedy:   "nothing; if the server is Pawl's alone, appendonly no and save \"\" spare the disk",
+			Severity: checkup.Note, Find: aboutRedis(func(s redisconn.Server) string {
+				if !s.Appends && !s.Snapshots {
+					return ""
+				}
+				return fmt.Sprintf("Redis keeps its keys across restarts (append-only file: %t, snapshots: %t)", s.Appends, s.Snapshots)
+			}),
+		},
+		{
+			Name:     "clocks",
+			Promise:  "the clocks of this machine, PostgreSQL and Redis differ by less than a second",
+			Means:    "times in logs do not match, and waits in Redis are taken for longer or shorter than they are",
+			Remedy:   "let the machines keep their time by NTP",
+			Severity: checkup.Warning, Find: clocks,
+		},
+		{
+			Name:     "dead-permits",
+			Promise:  "permits of a gateway that is gone are given to others within seconds",
+			Means:    "fewer calls are in flight than the limit allows",
+			Remedy:   "--repair releases them",
+			Severity: checkup.Warning, Settles: permitTime, Find: deadPermits,
+			Repair: "releases the permits of gateways that have no lease",
+			Mend:   releasePermits,
+		},
+	}
+}
+
+const oldPostgres = `
+SELECT 'version', NULL::uuid, 'PostgreSQL is version ' || current_setting('server_version')
+WHERE current_setting('server_version_num')::integer < $1::integer * 10000`
+
+const unsafeSettings = `
+SELECT s.name, NULL::uuid, s.name || ' is ' || s.setting
+FROM pg_settings s
+WHERE s.name IN ('fsync', 'full_page_writes') AND s.setting <> 'on'
+   OR s.name = 'synchronous_commit' AND s.setting IN ('off', 'local')`
+
+const connections = `
+WITH a AS (
+    SELECT current_setting('max_connections')::integer - current_setting('superuser_reserved_connections')::integer AS room,
+           (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend') AS used,
+           (SELECT count(*) FROM core.replica WHERE seen_at > now() - interval '5 seconds') AS orchestrators,
+           (SELECT count(*) FROM llm.replica WHERE lease_until > now()) AS gateways
+)
+SELECT 'left', NULL::uuid, a.used || ' of ' || a.room || ' connections are in use'
+FROM a WHERE a.room - a.used < $3::integer
+UNION ALL
+SELECT 'cap', NULL::uuid, a.orchestrators || ' orchestrators, ' || a.gateways || ' LLM gateways and an intake may open ' ||
+       (a.orchestrators + a.gateways) * ($1::integer + $2::integer) + $1::integer || ' connections, and there is room for ' || a.room
+FROM a WHERE (a.orchestrators + a.gateways) * ($1::integer + $2::integer) + $1::integer > a.room`
+
+const oldSnapshots = `
+SELECT 'pid ' || s.pid || '/' || s.xact_start, NULL::uuid,
+       'process ' || s.pid || ' (' || coalesce(nullif(s.application_name, ''), 'no name') || ', ' || coalesce(s.state, 'state unknown') ||
+       ') has a transaction since ' || to_char(s.xact_start, 'YYYY-MM-DD HH24:MI:SS')
+FROM pg_stat_activity s
+WHERE s.datname = current_database() AND s.backend_type = 'client backend' AND s.xact_start < now() - interval '30 seconds'
+  AND (s.backend_xmin IS NOT NULL OR s.backend_xid IS NOT NULL OR s.state LIKE 'idle in transaction%')
+UNION ALL
+SELECT 'prepared ' || p.gid, NULL::uuid, 'transaction ' || p.gid || ' is prepared since ' || to_char(p.prepared, 'YYYY-MM-DD HH24:MI:SS')
+FROM pg_prepared_xacts p
+WHERE p.database = current_database() AND p.prepared < now() - interval '30 seconds'`
+
+const nobodyAlive = `
+SELECT 'orchestrator', NULL::uuid, 'no orchestrator has written to core.replica for 3 seconds'
+WHERE NOT EXISTS (SELECT FROM core.replica WHERE seen_at > now() - interval '3 seconds')
+UNION ALL
+SELECT 'step-runner', NULL::uuid, 'no step-runner has a lease'
+WHERE NOT EXISTS (SELECT FROM core.runner WHERE lease_until > now())
+UNION ALL
+SELECT 'llm-gateway', NULL::uuid, 'no LLM gateway has a lease'
+WHERE NOT EXISTS (SELECT FROM llm.replica WHERE lease_until > now())`
+
+func schemasBehind(ctx context.Context, t *checkup.Target) ([]checkup.Finding, error) {
+	var found []checkup.Finding
+	for _, s := range serve.Schemas() {
+		have, need, err := s.Versions(ctx, t.Pool)
+		if err != nil {
+			return nil, err
+		}
+		if have < need {
+			found = append(found, checkup.Finding{
+				Key: s.Name, Detail: fmt.Sprintf("schema %s is at version %d, and this build needs %d", s.Name, have, need),
+			})
+		}
+	}
+	return found, nil
+}
+
+func partitionsMissing(ctx context.Context, t *checkup.Target) ([]checkup.Finding, error) {
+	var found []checkup.Finding
+	for _, s := range serve.Schemas() {
+		missing, err := pg.MissingPartitions(ctx, t.Pool, s.Name, t.Clock.Now())
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range missing {
+			found = append(found, checkup.Finding{Key: name, Detail: name + " is missing"})
+		}
+	}
+	return found, nil
+}
+
+func makePartitions(ctx context.Context, t *checkup.Target, found []checkup.Finding) (int, error) {
+	for _, s := range serve.Schemas() {
+		if err := pg.MakePartitions(ctx, t.Pool, s.Name, t.Clock.Now()); err != nil {
+			return 0, err
+		}
+	}
+	return len(found), nil
+}
+
+// aboutRedis returns a Find that says what is wrong with the server.
+func aboutRedis(wrong func(redisconn.Server) string) func(context.Context, *checkup.Target) ([]checkup.Finding, error) {
+	return func(ctx context.Context, t *checkup.Target) ([]checkup.Finding, error) {
+		server, err := redisconn.Ask(ctx, t.Redis)
+		if err != nil {
+			return nil, err
+		}
+		if detail := wrong(server); detail != "" {
+			return []checkup.Finding{{Key: "redis", Detail: detail}}, nil
+		}
+		return nil, nil
+	}
+}
+
+// clocks compares the time that a server says with the middle of the time that asking took.
+func clocks(ctx context.Context, t *checkup.Target) ([]checkup.Finding, error) {
+	var found []checkup.Finding
+	for _, server := range []struct {
+		name string
+		ask  func() (time.Time, error)
+	}{
+		{"PostgreSQL", func() (at time.Time, err error) {
+			err = t.Pool.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&at)
+			return at, err
+		}},
+		{"Redis", func() (time.Time, error) { return t.Redis.Time(ctx).Result() }},
+	} {
+		before := t.Clock.Now()
+		at, err := server.ask()
+		if err != nil {
+			return nil, fmt.Errorf("ask %s for the time: %w", server.name, err)
+		}
+		taken := t.Clock.Now().Sub(before)
+		if off := at.Sub(before.Add(taken / 2)); off.Abs() > clockMost+taken/2 {
+			found = append(found, checkup.Finding{
+				Key: server.name, Detail: fmt.Sprintf("the clock of %s is %v off this machine's", server.name, off.Round(time.Millisecond)),
+			})
+		}
+	}
+	return found, nil
+}
+
+// permitsOf is where the permits of a group are, and whose.
+type permitsOf struct{ key, holder string }
+
+// deadPermits are those of gateways without a lease. While no gateway lives nobody wants them.
+func deadPermits(ctx context.Context, t *checkup.Target) ([]checkup.Finding, error) {
+	living, err := livingGateways(ctx, t)
+	if err != nil || len(living) == 0 {
+		return nil, err
+	}
+	var found []checkup.Finding
+	keys := t.Redis.Scan(ctx, 0, t.Prefix+":{permits}:*", 100).Iterator()
+	for keys.Next(ctx) {
+		fields, err := t.Redis.HGetAll(ctx, keys.Val()).Result()
+		if err != nil {
+			return nil, redisconn.Fault(err)
+		}
+		group := strings.TrimPrefix(keys.Val(), t.Prefix+":{permits}:")
+		for holder, held := range fields {
+			if holder != "open" && holder != "seen" && !living[holder] {
+				found = append(found, checkup.Finding{
+					Key: group + "/" + holder, Place: permitsOf{keys.Val(), holder},
+					Detail: fmt.Sprintf("gateway %s, which has no lease, has permits of group %s (%s)", holder, group, held),
+				})
+			}
+		}
+	}
+	return found, redisconn.Fault(keys.Err())
+}
+
+func livingGateways(ctx context.Context, t *checkup.Target) (map[string]bool, error) {
+	rows, err := t.Pool.Query(ctx, "SELECT holder::text FROM llm.replica WHERE lease_until > now()")
+	if err != nil {
+		return nil, err
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	living := make(map[string]bool, len(names))
+	for _, name := range names {
+		living[name] = true
+	}
+	return living, err
+}
+
+func releasePermits(ctx context.Context, t *checkup.Target, found []checkup.Finding) (done int, err error) {
+	for _, f := range found {
+		if p, ok := f.Place.(permitsOf); ok {
+			if err := t.Redis.HDel(ctx, p.key, p.holder).Err(); err != nil {
+				return done, redisconn.Fault(err)
+			}
+			done++
+		}
+	}
+	return done, nil
+}
