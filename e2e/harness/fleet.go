@@ -206,7 +206,7 @@ func (f *Fleet) arguments(r *Replica) []string {
 	}
 	if r.Service == serve.LLMGateway && f.Provider != nil {
 		provider := f.routedURL(r, ToProvider, f.Provider.URL)
-		args = append(args, "--llm-gateway-models-file", f.Provider.modelsFileAt(provider))
+		args = append(args, "--llm-gateway-models-file", f.Provider.modelsFileAt(provider, usualConcurrency))
 	}
 	return args
 }

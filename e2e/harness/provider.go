@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -43,30 +44,33 @@ func (p *Provider) For(t testing.TB) *Provider {
 	return &same
 }
 
-// modelsFile makes this provider the only target of the route "default".
-func (p *Provider) modelsFile() string {
+// usualConcurrency is how many requests are sent to a provider at once, if a test does not say otherwise.
+const usualConcurrency = 64
+
+// modelsFile makes this provider the only target of the route "default", with a limit of requests at once; 0 is the usual one.
+func (p *Provider) modelsFile(concurrency int) string {
 	p.t.Helper()
-	return p.modelsFileAt(p.URL)
+	return p.modelsFileAt(p.URL, cmp.Or(concurrency, usualConcurrency))
 }
 
 // modelsFileAt is modelsFile for those who reach the provider at another URL.
-func (p *Provider) modelsFileAt(url string) string {
+func (p *Provider) modelsFileAt(url string, concurrency int) string {
 	p.t.Helper()
 	return WriteFile(p.t, "models.yaml", fmt.Sprintf(`
 providers:
   - name: main
     kind: openai
-    base_url: %s/v1
+    base_url: %[1]s/v1
     api_key_env: PAWL_E2E_KEY
     limit_group: account
 limits:
-  account: {concurrency: 64}
+  account: {concurrency: %[2]d}
 routes:
   default:
     - {provider: main, model: sim-small}
 prices:
   - {provider: main, model: sim-small, from: 2026-01-01, input: "0.50", cached_input: "0.05", output: "2.00"}
-`, url))
+`, url, concurrency))
 }
 
 // Inject asks for a fault and returns what takes it back, and with it lets go of what it holds.

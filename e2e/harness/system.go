@@ -3,6 +3,7 @@ package harness
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -25,8 +26,12 @@ func Services() []string {
 type Config struct {
 	// Provider is where models are; nil for the simulated one of the gateway itself.
 	Provider *Provider
+	// Concurrency is how many requests are sent to Provider at once; 0 is the usual limit.
+	Concurrency int
 	// Env is more environment.
 	Env []string
+	// Expected are the messages of errors that the test gives cause for; any other logged error fails it.
+	Expected []string
 	// Redis are the keys to use; nil for keys of a server that other tests use too.
 	Redis *testkit.Keys
 	// Failpoints, if not nil, make the system run a build that has failpoints, and arm them.
@@ -43,9 +48,11 @@ type System struct {
 	tags    []string
 	process *testkit.Process
 	record  *dev.Record
-	DataDir string
-	DB      *pgxpool.Pool
-	Redis   *testkit.Keys
+	// expected are the messages of errors that may be logged.
+	expected []string
+	DataDir  string
+	DB       *pgxpool.Pool
+	Redis    *testkit.Keys
 }
 
 // Start runs `pawl dev --separate` and returns when it answers.
@@ -54,7 +61,7 @@ func Start(t testing.TB, cfg Config) *System {
 	database := testkit.Postgres(t, serve.Schemas()...)
 	base, err := dev.FreePortBase(t.Context())
 	require.NoError(t, err)
-	s := &System{t: t, base: base, DataDir: t.TempDir(), DB: database.Pool, Redis: cfg.Redis}
+	s := &System{t: t, base: base, DataDir: t.TempDir(), DB: database.Pool, Redis: cfg.Redis, expected: cfg.Expected}
 	if s.Redis == nil {
 		s.Redis = testkit.Redis(t)
 	}
@@ -64,7 +71,7 @@ func Start(t testing.TB, cfg Config) *System {
 	s.args = []string{"dev", "--separate", "--data-dir", s.DataDir, "--port-base", strconv.Itoa(base)}
 	if cfg.Provider != nil {
 		s.env = append(s.env, "PAWL_E2E_KEY=secret-of-the-test")
-		s.args = append(s.args, "--models-file", cfg.Provider.modelsFile())
+		s.args = append(s.args, "--models-file", cfg.Provider.modelsFile(cfg.Concurrency))
 	}
 	if cfg.Failpoints != nil {
 		s.env, s.tags = append(s.env, cfg.Failpoints.env()...), []string{FailpointsTag}
@@ -77,7 +84,7 @@ func Start(t testing.TB, cfg Config) *System {
 func (s *System) Up() {
 	s.t.Helper()
 	process := s.launch(s.args...)
-	s.t.Cleanup(func() { requireNoErrors(s.t, process.Output()) })
+	s.t.Cleanup(func() { requireNoErrors(s.t, process.Output(), s.expected...) })
 	s.process, s.record = process, AwaitRecord(s.t, process, s.DataDir)
 }
 
@@ -105,10 +112,13 @@ func Attach(t testing.TB, record dev.Record) *System {
 	return &System{t: t, record: &record, DataDir: record.DataDir}
 }
 
-// requireNoErrors fails when a service has logged that somebody must act: no test gives cause for that.
-func requireNoErrors(t testing.TB, output string) {
+// requireNoErrors fails when a service has logged that somebody must act: a test that gives cause for that says so.
+func requireNoErrors(t testing.TB, output string, expected ...string) {
 	t.Helper()
 	for line := range strings.Lines(output) {
+		if slices.ContainsFunc(expected, func(message string) bool { return strings.Contains(line, `"msg":"`+message) }) {
+			continue
+		}
 		require.NotContains(t, line, `"level":"ERROR"`)
 		require.NotRegexp(t, "^(panic|fatal error): |WARNING: DATA RACE", line)
 	}

@@ -30,7 +30,7 @@ func (s *Service) fly(f *flight) {
 	if o.unsettled != nil {
 		// The callers need not wait; but nobody else may ask the question here until this is settled.
 		f.finish(o)
-		s.persist(&store.Settle{Key: f.ask.key, Holder: s.lease.holder, Outcome: *o.unsettled})
+		_ = s.persist(&store.Settle{Key: f.ask.key, Holder: s.lease.holder, Outcome: *o.unsettled}) // the callers have been told
 		s.flights.remove(f)
 		return
 	}
@@ -46,10 +46,8 @@ func (s *Service) guarded(f *flight) (o outcome) {
 			err := fault.FromPanic(p)
 			s.metrics.panics.Inc()
 			s.log.Error("call panicked", "run_id", f.ask.key.RunID, "error", err)
-			o = outcome{err: err, unsettled: &store.Outcome{
-				State: store.TryAmbiguous, Reason: failure.ReasonAmbiguous, Basis: store.WorstCase,
-				Message: "the gateway had a fault of its own in the middle of the call",
-			}}
+			unknown := unknownFate("the gateway had a fault of its own in the middle of the call")
+			o = outcome{err: err, unsettled: &unknown}
 		}
 	}()
 	return s.resolve(f)
@@ -141,24 +139,38 @@ func (s *Service) count(f *flight) {
 	}
 }
 
+// errUnstorable says that the store has refused an answer for good.
+var errUnstorable = errors.New("the answer cannot be stored")
+
 // persist stores a change that must not be lost, however long the store is away: what an answer cost, and the answer. It
-// gives up only when the gateway ends.
-func (s *Service) persist(c *store.Settle) bool {
+// gives up only when the gateway ends. A change that the store refuses for what is in it would be refused for ever: in its
+// place the request is stored as one of unknown fate, with nothing that anybody has sent, and errUnstorable returned.
+func (s *Service) persist(c *store.Settle) error {
 	const firstWait, lastWait = 20 * time.Millisecond, time.Second
 	s.metrics.unstored.Inc()
 	defer s.metrics.unstored.Dec()
+	var refused error
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
 		err := s.store.Submit(context.WithoutCancel(s.ended), c)
 		if err == nil {
-			return true
+			return refused
 		}
-		if fault.CodeOf(err) != codes.Unavailable {
+		if code := fault.CodeOf(err); code != codes.Unavailable {
 			s.log.Error("answer cannot be stored", "run_id", c.Key.RunID, "try", c.TryNo, "error", err)
+			if code == codes.Internal && refused == nil {
+				refused = errUnstorable
+				c.Outcome = unknownFate("the answer came and could not be stored; the gateway's log says why")
+			}
 		}
 		if s.clock.Sleep(s.ended, wait) != nil {
-			return false
+			return errStopping
 		}
 	}
+}
+
+// unknownFate is what is stored of a request when nothing can be said of its answer.
+func unknownFate(message string) store.Outcome {
+	return store.Outcome{State: store.TryAmbiguous, Reason: failure.ReasonAmbiguous, Basis: store.WorstCase, Message: message}
 }
 
 // attempt is the asking for one question: the targets tried so far, and what came of them.

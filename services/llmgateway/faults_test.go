@@ -58,7 +58,7 @@ func TestFailuresOfProviders(t *testing.T) {
 		"unfinished":     {simulated.Fault{Kind: "unfinished"}, transient, "json_validation_error", "failed", "estimated", false, false},
 		"not JSON":       {simulated.Fault{Kind: "not_json"}, transient, "json_validation_error", "failed", "estimated", false, false},
 		"empty":          {simulated.Fault{Kind: "empty"}, transient, "answer_empty", "answered", "counted", true, false},
-		"truncated":      {simulated.Fault{Kind: "truncated"}, transient, "truncated", "answered", "counted", true, false},
+		"truncated":      {simulated.Fault{Kind: "truncated"}, permanent, "truncated", "answered", "counted", true, false},
 		"content filter": {simulated.Fault{Kind: "content_filter"}, permanent, "content_refused", "answered", "counted", true, false},
 		"refusal":        {simulated.Fault{Kind: "refusal"}, permanent, "content_refused", "answered", "counted", true, false},
 	} {

@@ -112,6 +112,30 @@ func TestAPanicEndsOneCallAlone(t *testing.T) {
 	require.NoError(t, <-answered)
 }
 
+// An answer that the database refuses for what is in it is not offered to it for ever: the request ends as one of unknown
+// fate, at its worst case, its callers are told, and other calls go on.
+func TestAnAnswerThatCannotBeStoredIsOfUnknownFate(t *testing.T) {
+	b := newBench(t)
+	_, err := b.database.Pool.Exec(t.Context(), "ALTER TABLE llm.llm_try ADD CONSTRAINT forbidden CHECK (finish_reason <> 'forbidden')")
+	require.NoError(t, err)
+	g := b.gateway(nil)
+	b.main.inject(t, simulated.Fault{Kind: "reply", Contains: "odd", Reply: &simulated.Reply{
+		Status: 200, Body: `{"choices":[{"message":{"content":"fine"},"finish_reason":"forbidden"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`,
+	}})
+	run := b.ids.V7()
+	failed := g.failure(t, b.question(run, "odd"))
+	require.Equal(t, systemv1.Outcome_FAILURE_CLASS_AMBIGUOUS, failed.GetClass())
+	require.Equal(t, "call_ambiguous", failed.GetReason())
+	require.Positive(t, failed.GetCostPicoUsd())
+	require.Equal(t, "ambiguous worst_case", one[string](b, "SELECT state || ' ' || cost_basis FROM llm.llm_try"))
+	require.Equal(t, 1, b.main.received())
+	require.Equal(t, "call_ambiguous", g.failure(t, b.question(run, "odd")).GetReason(), "nobody pays again without being allowed to")
+	require.Equal(t, 1, b.main.received())
+	require.NotNil(t, g.answer(t, b.question(run, "usual")))
+	require.Equal(t, 1, strings.Count(b.log.String(), "answer cannot be stored"))
+	b.balanced()
+}
+
 // A gateway whose lease is not confirmed may be taken for dead: it records a request and does not send it.
 func TestWithoutALeaseNothingIsSent(t *testing.T) {
 	b := newBench(t)

@@ -99,9 +99,9 @@ func (r *request) mayStillSend() (outcome, bool) {
 		return outcome{}, true
 	}
 	c := &store.Settle{Key: r.flight.ask.key, TryNo: r.tryNo, Outcome: store.Outcome{State: store.TryNotSent}}
-	stored := r.service.persist(c)
+	err := r.service.persist(c)
 	o := outcome{err: fault.Unavailable(ended, "the gateway could not send in time; ask again")}
-	if stored && errors.Is(ended, errCancelled) {
+	if err == nil && errors.Is(ended, errCancelled) {
 		o = outcome{failed: failedCancelled(), cost: c.Cost, spend: c.Spend, calls: r.calls}
 	}
 	return o, false
@@ -134,12 +134,17 @@ func (r *request) settle(x provider.Exchange, latency time.Duration) (outcome, f
 	if wasSent(c.Outcome.State) {
 		r.calls++
 	}
-	stored := r.service.persist(c)
+	err := r.service.persist(c)
 	failpoint.Hit("gateway.answer.stored")
 	r.service.metrics.tried(r.target.Provider.Name, r.target.Model, reading.Failure, c.Outcome.Usage, c.Booked, latency)
 	r.report(x, reading)
-	if !stored {
-		return outcome{err: fault.Unavailable(errStopping, "the gateway is stopping; ask another one")}, failure.Failure{}
+	switch {
+	case errors.Is(err, errUnstorable):
+		f := failedAmbiguous()
+		o := outcome{failed: f, cost: c.Cost, spend: c.Spend, calls: r.calls}
+		return o, failure.Failure{Class: failure.Unsure, Reason: f.reason, Message: f.message}
+	case err != nil:
+		return outcome{err: fault.Unavailable(err, "the gateway is stopping; ask another one")}, failure.Failure{}
 	}
 	o := outcome{
 		reading: reading, provider: r.target.Provider.Name, model: r.target.Model, usage: c.Outcome.Usage,

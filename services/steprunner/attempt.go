@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -27,22 +28,55 @@ type attempts struct {
 	executor     *executor
 	completer    *completer
 
-	work sync.WaitGroup // the lanes, their claims and the attempts
+	work sync.WaitGroup // the lanes, their claims and the attempts, but not those that are given up
 }
 
-// hold takes a granted claim into the table, so that heartbeats list it. The context that it returns ends with the hold.
-func (a *attempts) hold(ctx context.Context, l *lane, c *claim) (context.Context, *hold) {
+// stopGrace is how long an attempt may go on after the orchestrator has stopped it.
+const stopGrace = 5 * time.Second
+
+// newHold makes a granted claim a hold, which is to be taken into the table, so that heartbeats list it. The context that it
+// returns ends with the hold.
+func (a *attempts) newHold(ctx context.Context, l *lane, c *claim) (context.Context, *hold) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	h := &hold{claim: c, lane: l, began: a.clock.Now(), cancel: cancel}
-	a.holds.add(h)
+	h := &hold{claim: c, lane: l, began: a.clock.Now(), cancel: cancel, ended: make(chan struct{}), leave: func() {}}
 	a.metrics.running.WithLabelValues(className(c.class)).Inc()
 	return ctx, h
 }
 
 // begin executes a granted claim in a goroutine of its own.
 func (a *attempts) begin(ctx context.Context, l *lane, c *claim) {
-	ctx, h := a.hold(ctx, l, c)
-	a.work.Go(func() { a.run(ctx, h) })
+	ctx, h := a.newHold(ctx, l, c)
+	a.work.Add(1)
+	h.leave = sync.OnceFunc(a.work.Done)
+	a.holds.add(h)
+	go func() {
+		defer h.leave()
+		defer close(h.ended)
+		a.run(ctx, h)
+	}()
+}
+
+// outlast watches an attempt that was stopped. One that goes on all the same, because it does not listen to its context, is
+// given up: its hold is dropped, so that its slot serves other steps, and the metric says how many such attempts there are.
+// What it may still find out is worth nothing: it holds no step any more.
+func (a *attempts) outlast(h *hold) {
+	timer := a.clock.NewTimer(stopGrace)
+	defer timer.Stop()
+	select {
+	case <-h.ended:
+		return
+	case <-timer.C():
+	}
+	if !a.drop(h) {
+		return
+	}
+	h.leave()
+	abandoned := a.metrics.abandoned.WithLabelValues(className(h.class))
+	abandoned.Inc()
+	a.log.Error("step goes on although it was stopped; it is given up and its slot used again", //nolint:sloglint // of no request
+		"run_id", runID(h.ref), "step", h.ref.GetStep(), "after", stopGrace)
+	<-h.ended
+	abandoned.Dec()
 }
 
 // run executes the step and reports its outcome. A hold that is neither settled nor stopped stays in the table, to be
@@ -58,12 +92,15 @@ func (a *attempts) run(ctx context.Context, h *hold) {
 	}
 }
 
-// drop ends a hold whose step is no longer this runner's business.
-func (a *attempts) drop(h *hold) {
+// drop ends a hold whose step is no longer this runner's business, and reports whether it was there.
+func (a *attempts) drop(h *hold) bool {
 	h.cancel(nil)
-	a.holds.remove(h)
+	if !a.holds.remove(h) {
+		return false
+	}
 	a.metrics.running.WithLabelValues(className(h.class)).Dec()
 	h.lane.end(h.entry)
+	return true
 }
 
 // handBack returns claims that were granted while the runner already shuts down; their attempts are not counted.
@@ -73,7 +110,9 @@ func (a *attempts) handBack(ctx context.Context, l *lane, claims []*claim) {
 	}
 	list := make([]*hold, len(claims))
 	for i, c := range claims {
-		_, list[i] = a.hold(ctx, l, c)
+		_, list[i] = a.newHold(ctx, l, c)
+		close(list[i].ended)
+		a.holds.add(list[i])
 	}
 	if a.release(ctx, list, false) == nil {
 		for _, h := range list {

@@ -27,6 +27,7 @@ import (
 	"pawl.internal/services/internal/stream"
 	"pawl.internal/services/internal/telemetry"
 	"pawl.internal/services/steprunner"
+	"pawl.internal/services/steprunner/step"
 	"pawl.internal/services/testkit"
 )
 
@@ -46,7 +47,8 @@ type world struct {
 	log          *slog.Logger
 	service      *steprunner.Service
 	compiler     *pipeline.Compiler
-	stop         func() // ends the runner as SIGTERM does, and waits
+	kinds        map[pipeline.Kind]step.Kind // instead of the usual ones
+	stop         func()                      // ends the runner as SIGTERM does, and waits
 }
 
 // option changes a world before it starts.
@@ -57,6 +59,10 @@ func onClock(c clock.Clock) option { return func(w *world) { w.clock = c } }
 func onRedis(k *testkit.Keys) option { return func(w *world) { w.keys = k } }
 
 func with(change func(*steprunner.Config)) option { return func(w *world) { change(&w.config) } }
+
+func using(kind pipeline.Kind, does step.Kind) option {
+	return func(w *world) { w.kinds = map[pipeline.Kind]step.Kind{kind: does} }
+}
 
 func lasting(lease time.Duration) option { return func(w *world) { w.orchestrator.lease = lease } }
 
@@ -92,6 +98,9 @@ func (w *world) run() {
 		{Name: "step-runner", Grace: patience, Build: func(ctx context.Context, p *boot.Process) (boot.Service, error) {
 			service, err := steprunner.Build(ctx, p, w.config)
 			if err == nil {
+				for kind, does := range w.kinds {
+					steprunner.Use(service, kind, does)
+				}
 				built <- service
 			}
 			return service, err

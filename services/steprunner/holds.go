@@ -34,6 +34,11 @@ type hold struct {
 	// stopwatch is nil until the step's timeouts are known.
 	stopwatch atomic.Pointer[step.Stopwatch]
 	cancel    context.CancelCauseFunc
+	// ended is closed when the attempt's goroutine has ended; leave takes that from the runner's work, once.
+	ended chan struct{}
+	leave func()
+	// stopped says that the orchestrator has had the attempt stopped. It is guarded by the table's mu.
+	stopped bool
 }
 
 func (h *hold) assignment() *systemv1.Assignment { return h.answer.GetAssignment() }
@@ -51,6 +56,9 @@ func (h *hold) proto() *systemv1.Hold {
 
 // holds is the table of all holds of the runner, of both lanes. It is safe for concurrent use.
 type holds struct {
+	// onStop is told of every attempt that the orchestrator has stopped, once; set before the table is used.
+	onStop func(*hold)
+
 	mu      sync.Mutex
 	byFence map[uuid.UUID]*hold // guarded by mu
 }
@@ -63,10 +71,15 @@ func (t *holds) add(h *hold) {
 	t.byFence[h.fence] = h
 }
 
-func (t *holds) remove(h *hold) {
+// remove reports whether the hold was in the table.
+func (t *holds) remove(h *hold) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.byFence, h.fence)
+	held := t.byFence[h.fence] == h
+	if held {
+		delete(t.byFence, h.fence)
+	}
+	return held
 }
 
 func (t *holds) all() []*hold {
@@ -80,10 +93,15 @@ func (t *holds) stop(fence uuid.UUID, cause error) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	h, held := t.byFence[fence]
-	if held {
-		h.cancel(cause)
+	if !held {
+		return false
 	}
-	return held
+	h.cancel(cause)
+	if !h.stopped {
+		h.stopped = true
+		t.onStop(h)
+	}
+	return true
 }
 
 // describe lists holds for the orchestrator.

@@ -22,6 +22,7 @@ type metrics struct {
 	heartbeats *prometheus.CounterVec
 	batches    *prometheus.HistogramVec
 	panics     prometheus.Counter
+	abandoned  *prometheus.GaugeVec
 }
 
 func newMetrics(registry prometheus.Registerer) *metrics {
@@ -40,6 +41,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		}, []string{"class", "kind"}),
 		running:    gauge("running_steps", "Steps that are claimed and whose outcomes are not stored.", "class"),
 		slots:      gauge("slots", "Steps that may run at once.", "class"),
+		abandoned:  gauge("abandoned_steps", "Attempts that go on although they were stopped, and whose slots are used again.", "class"),
 		claims:     counter("claims_total", "Claims answered, by answer.", "answer"),
 		outcomes:   counter("outcomes_total", "Outcomes answered, by answer.", "answer"),
 		stops:      counter("stops_total", "Attempts stopped by the orchestrator, by reason.", "reason"),
@@ -53,7 +55,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		}),
 	}
 	registry.MustRegister(m.steps, m.duration, m.running, m.slots, m.claims, m.outcomes, m.stops, m.heartbeats,
-		m.batches, m.panics)
+		m.batches, m.panics, m.abandoned)
 	return m
 }
 

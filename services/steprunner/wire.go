@@ -83,7 +83,7 @@ func (b *builder) newLease() *lease {
 }
 
 func (b *builder) newAttempts(compiler *pipeline.Compiler, gateway systemv1.GatewayServiceClient) *attempts {
-	return &attempts{
+	a := &attempts{
 		orchestrator: b.orchestrator, runner: b.runner, cfg: b.cfg, clock: b.Clock, log: b.Log, metrics: b.metrics,
 		holds: b.holds, completer: b.completer,
 		executor: &executor{
@@ -96,6 +96,8 @@ func (b *builder) newAttempts(compiler *pipeline.Compiler, gateway systemv1.Gate
 			lease: b.lease, clock: b.Clock, log: b.Log, metrics: b.metrics,
 		},
 	}
+	b.holds.onStop = func(h *hold) { go a.outlast(h) }
+	return a
 }
 
 func (b *builder) service(streamOf func(pawlv1.RunClass) *stream.Stream) *Service {

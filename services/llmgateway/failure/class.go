@@ -64,7 +64,7 @@ func (c Class) String() string {
 // Passing reports whether the failure may pass by itself, so that a later try of the same target may succeed.
 func (c Class) Passing() bool {
 	switch c {
-	case Transient, Rate, Overloaded, Daily, Truncated:
+	case Transient, Rate, Overloaded, Daily:
 		return true
 	default:
 		return false

@@ -148,5 +148,14 @@ func (s *Store) MakePartitions(ctx context.Context, now time.Time) error {
 	return pg.MakePartitions(ctx, s.control, schemaName, now)
 }
 
+// longestText bounds what is kept of a provider's words, in bytes; its whole answer is kept apart.
+const longestText = 2000
+
 // text makes a string fit for PostgreSQL: what providers say may be anything, and must not keep an answer from being stored.
-func text(s string) string { return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "�") }
+func text(s string) string {
+	s = strings.ToValidUTF8(strings.ReplaceAll(s[:min(len(s), 2*longestText)], "\x00", ""), "�")
+	if len(s) <= longestText {
+		return s
+	}
+	return strings.ToValidUTF8(s[:longestText], "") + "…"
+}

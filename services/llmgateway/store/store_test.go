@@ -440,27 +440,63 @@ func TestHostileAnswersAreStored(t *testing.T) {
 	b.settle(&store.Settle{Key: k, TryNo: 1, Outcome: o})
 	require.Equal(t, "\x00\xff{", string(b.find(k).Answer.Body))
 	require.Equal(t, "ab�", one[string](b, "SELECT message FROM llm.llm_try"))
+
+	long := key(b.ids.V7(), 1)
+	b.begin(long, nil)
+	o.Message, o.FinishReason, o.RequestID = strings.Repeat("é", 1<<20), strings.Repeat("x", 1<<20), strings.Repeat("\xfe", 1<<20)
+	b.settle(&store.Settle{Key: long, TryNo: 1, Outcome: o})
+	require.Equal(t, 2003, one[int](b, `SELECT max(greatest(octet_length(message), octet_length(finish_reason),
+		octet_length(provider_request_id))) FROM llm.llm_try`), "the words of a provider are cut")
 }
 
+// One change of 500, each of a run of its own, is refused by PostgreSQL: it fails alone, and the group is halved down to it.
 func TestOneBadChangeFailsAlone(t *testing.T) {
 	t.Parallel()
+	const many, guilty = 500, 271
+	// Each of the two lanes makes up to three groups, of which one is halved, nine times at most and each time into two.
+	const mostGroups = 2*3 + 2*9
 	b := setup(t)
-	run := b.ids.V7()
-	var changes []store.Change
-	for i := range 20 {
-		request := "{}"
-		if i == 7 {
+	for _, statement := range []string{
+		`CREATE SEQUENCE public.groups MINVALUE 0`,
+		`CREATE FUNCTION public.count_group() RETURNS trigger LANGUAGE plpgsql AS
+			$$ BEGIN PERFORM nextval('public.groups'); RETURN NULL; END $$`,
+		`CREATE TRIGGER counted BEFORE UPDATE ON llm.run_spend FOR EACH STATEMENT EXECUTE FUNCTION public.count_group()`,
+		`ALTER TABLE llm.llm_try ADD CONSTRAINT forbidden CHECK (finish_reason <> 'forbidden')`,
+	} {
+		_, err := b.pool.Exec(t.Context(), statement)
+		require.NoError(t, err)
+	}
+	submit := func(what string, changes []store.Change) {
+		before := one[int](b, "SELECT nextval('public.groups')")
+		for i, err := range b.SubmitAll(t.Context(), changes) {
+			require.Equal(t, i == guilty, err != nil, "%s %d: %v", what, i, err)
+		}
+		require.LessOrEqual(t, one[int](b, "SELECT nextval('public.groups')")-before, mostGroups, "transactions for 500 %s", what)
+		b.balanced(t)
+	}
+	begins, settles := make([]store.Change, many), make([]store.Change, many)
+	for i := range many {
+		k, request := key(b.ids.V7(), i), "{}"
+		if i == guilty {
 			request = "{" // no JSON: PostgreSQL refuses it
 		}
-		changes = append(changes, &store.Begin{
-			Key:      key(run, i),
+		begins[i] = &store.Begin{
+			Key:      k,
 			Question: store.Question{Tenant: "acme", Step: "s", Class: "batch", Request: []byte(request)},
 			Sending:  store.Sending{WorstCase: 1, Holder: b.me},
-		})
+		}
+		settles[i] = &store.Settle{Key: k, TryNo: 1, Outcome: b.answered("0.01", "fine")}
 	}
-	for i, err := range b.SubmitAll(t.Context(), changes) {
-		require.Equal(t, i == 7, err != nil, "change %d: %v", i, err)
-	}
+	submit("requests", begins)
+	require.Equal(t, many-1, one[int](b, "SELECT count(*)::int FROM llm.llm_try WHERE state = 'in_flight'"))
+
+	begins[guilty].(*store.Begin).Question.Request = []byte("{}")
+	require.NoError(t, b.Submit(t.Context(), begins[guilty]))
+	settles[guilty].(*store.Settle).Outcome.FinishReason = "forbidden"
+	submit("answers", settles)
+	require.Equal(t, many-1, one[int](b, "SELECT count(*)::int FROM llm.llm_try WHERE state = 'answered'"))
+	settles[guilty].(*store.Settle).Outcome.FinishReason = "stop"
+	require.NoError(t, b.Submit(t.Context(), settles[guilty]), "what was refused has changed nothing")
 	b.balanced(t)
 }
 

@@ -87,12 +87,16 @@ func (c *change) ambiguous(e Ambiguous) (Answer, error) {
 }
 
 // parked puts a step aside; its attempt is given back. What the other side makes wait until after the deadline ends the run
-// now: nothing could come of it.
+// now: nothing could come of it. A wait costs no attempt, but each request that ends in one counts.
 func (c *change) parked(e Parked) (Answer, error) {
 	if e.Until.IsZero() {
 		return "", &IllegalError{Event: c.kind, State: string(StepRunning), Why: "a wait needs a time to look again"}
 	}
 	return c.outcome(e.Attempt, func(l Live) {
+		if e.Reason != "" && c.outOfCalls(l) {
+			c.fail(l, cause{reason: e.Reason, detail: e.Detail})
+			return
+		}
 		if e.Reason != "" && c.pastDeadline(l, e.Until) {
 			c.failPastDeadline(l, cause{reason: e.Reason, detail: e.Detail})
 			return
@@ -128,12 +132,17 @@ func (c *change) park(l Live, e Parked) {
 func (c *change) tryAgain(l Live, why cause) {
 	step := &c.plan.Steps[l.Step]
 	l.Failures++
-	outOfCalls := step.MaxCalls > 0 && l.Calls >= step.MaxCalls
-	if step.Retry.UsedUp(l.Failures) || outOfCalls || c.awaited(l.Step) {
+	if step.Retry.UsedUp(l.Failures) || c.outOfCalls(l) || c.awaited(l.Step) {
 		c.fail(l, why)
 		return
 	}
 	c.backOff(l, l.Failures, why)
+}
+
+// outOfCalls reports whether the step has sent as many requests as it may in its generation.
+func (c *change) outOfCalls(l Live) bool {
+	most := c.plan.Steps[l.Step].MaxCalls
+	return most > 0 && l.Calls >= most
 }
 
 // backOff lets the step wait before its next attempt. A wait that ends past the deadline ends the run now.

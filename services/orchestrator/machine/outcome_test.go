@@ -215,6 +215,25 @@ func parkFor(w *world, reason machine.Reason, wait time.Duration) machine.Attemp
 	return held
 }
 
+// A provider that says again and again when to come back is not asked for ever: waits cost no attempt, but requests count.
+func TestStatedWaitsEndWithTheRequestsThatAStepMaySend(t *testing.T) {
+	t.Parallel()
+	step := usual()
+	step.MaxCalls = 3
+	w := created(t, chain(step))
+	for sent := 1; sent <= step.MaxCalls; sent++ {
+		held := w.start(0, whole)
+		held.Calls = 1
+		w.must(machine.Parked{Attempt: held, Until: w.now.Add(time.Minute), Reason: machine.ReasonProvider429, Detail: "slow down"})
+		if sent < step.MaxCalls {
+			require.Equal(t, machine.StepWaiting, w.status(0, whole), "after %d requests", sent)
+			w.must(machine.Woken{Ref: held.Ref})
+		}
+	}
+	require.Equal(t, machine.RunFailed, w.run.Status)
+	require.Equal(t, machine.ReasonProvider429, w.run.Reason)
+}
+
 // A wait that a provider asks for is no reason to let people wait for an end that is certain.
 func TestAStatedWaitPastTheDeadlineEndsTheRunNow(t *testing.T) {
 	t.Parallel()

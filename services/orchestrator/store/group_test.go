@@ -91,38 +91,6 @@ func TestLastTwoShardsOnTwoReplicas(t *testing.T) {
 	require.Equal(t, "queued", one.stepStatus(store.Ref{RunID: run, Step: "b", Shard: store.Whole}))
 }
 
-// One event of 500 breaks the statement that writes all of them: it fails alone.
-func TestGuiltyEventFailsAlone(t *testing.T) {
-	const runs, guilty = 500, 271
-	b := setup(t)
-	b.chain("chain", 1)
-	holds := make([]held, runs)
-	for i, run := range b.createMany("chain", runs) {
-		holds[i] = held{Ref: store.Ref{RunID: run, Step: "a", Shard: store.Whole, Generation: 1}}
-	}
-	b.grantMany(holds)
-	events := make([]*store.Event, runs)
-	for i, h := range holds {
-		events[i] = b.succeed(h, `{"n":1}`)
-	}
-	poison := holds[guilty]
-	events[guilty] = &store.Event{Ref: poison.Ref, Make: func(r machine.Ref, _ time.Time) machine.Event {
-		return machine.FailedPermanent{
-			Attempt: machine.Attempt{Claim: poison.claim(r)}, Reason: "handler_error", Detail: "PostgreSQL refuses \x00",
-		}
-	}}
-	for i, err := range b.store.Submit(t.Context(), events...) {
-		if i == guilty {
-			require.Error(t, err)
-			continue
-		}
-		require.NoError(t, err, i)
-		require.Equal(t, machine.Applied, events[i].Answer)
-	}
-	require.Equal(t, runs-1, b.count(`core.pipeline_run WHERE status = 'done'`))
-	require.Equal(t, "running", b.stepStatus(poison.Ref))
-}
-
 // createMany creates runs together.
 func (b *bench) createMany(pipeline string, n int) []uuid.UUID {
 	b.t.Helper()

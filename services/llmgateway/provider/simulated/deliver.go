@@ -62,7 +62,7 @@ func (f *Fault) fixed(w http.ResponseWriter, r *http.Request, c *call) bool {
 			w.Header().Set(name, value)
 		}
 		w.WriteHeader(f.Reply.Status)
-		_, _ = io.WriteString(w, f.Reply.Body)
+		_, _ = w.Write(f.Reply.content())
 	default:
 		return false
 	}

@@ -63,6 +63,16 @@ type Reply struct {
 	Status int               `json:"status"`
 	Header map[string]string `json:"header,omitempty"`
 	Body   string            `json:"body"`
+	// Raw is a body that no JSON text can hold, in base64: bytes that are not UTF-8. It goes before Body.
+	Raw []byte `json:"raw,omitempty"`
+}
+
+// content is the body to send.
+func (r *Reply) content() []byte {
+	if len(r.Raw) > 0 {
+		return r.Raw
+	}
+	return []byte(r.Body)
 }
 
 const (
