@@ -64,21 +64,18 @@ func TestBoundWaitsForCommits(t *testing.T) {
 	_, err = database.Pool.Exec(t.Context(), `UPDATE core.pipeline_run SET deadline_at = now() - interval '1 minute'`)
 	require.NoError(t, err)
 
-	s := &sweeper{
-		store: away, judge: &judge{}, clock: clocktest.New(), log: slog.New(slog.DiscardHandler),
-		metrics: newMetrics(prometheus.NewRegistry()),
-	}
+	s := newSweeper(away, &judge{}, clocktest.New(), slog.New(slog.DiscardHandler), newMetrics(prometheus.NewRegistry()))
 	soon, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	_, err = s.look(soon)
+	_, _, err = s.look(soon)
 	require.Error(t, err, "nothing is committed")
-	require.Zero(t, s.runs.from)
-	require.NotZero(t, s.steps.from, "there were none")
+	require.Zero(t, s.deadlines.from)
+	require.NotZero(t, s.timers.from, "there were none")
 
 	s.store = working
-	_, err = s.look(t.Context())
+	_, _, err = s.look(t.Context())
 	require.NoError(t, err)
-	require.NotZero(t, s.runs.from)
+	require.NotZero(t, s.deadlines.from)
 	view, _, err := working.ReadRun(t.Context(), "acme", run.ID)
 	require.NoError(t, err)
 	require.Equal(t, string(machine.ReasonDeadlineExceeded), view.Reason)

@@ -74,8 +74,8 @@ func TestTimersAreActedOnSoon(t *testing.T) {
 // A claim that lasts too long is ended, even though its runner is alive and lists it.
 func TestHardTimeoutIsActedOnSoon(t *testing.T) {
 	t.Parallel()
-	r := setup(t)
-	r.register(strings.NewReplacer("name: first, ", "name: first, soft_timeout: 500ms, hard_timeout: 1s, ").Replace(chain))
+	r := setup(t, lease(time.Second))
+	r.register(strings.NewReplacer("name: first, ", "name: first, soft_timeout: 2s, hard_timeout: 3s, ").Replace(chain))
 	n := r.newRunner()
 	run := r.create("chain", `{"text": 1}`)
 	w := n.take()

@@ -60,7 +60,7 @@ func (s *Service) makeLoops(p *boot.Process) {
 	p.OnStop("orchestrator replica", closeTime, func(ctx context.Context) error {
 		return s.store.RemoveReplica(ctx, s.judge.self)
 	})
-	s.sweeper = &sweeper{store: s.store, judge: s.judge, clock: s.clock, log: s.log, metrics: s.metrics}
+	s.sweeper = newSweeper(s.store, s.judge, s.clock, s.log, s.metrics)
 	s.janitor = newJanitor(s.sweeper, s.publisher.steps, s.config.Lease)
 	s.dispatcher = newDispatcher(s.store, s.clock, s.log, s.metrics)
 }
@@ -69,6 +69,7 @@ func (s *Service) makeLoops(p *boot.Process) {
 func (s *Service) announce(n store.Notices) {
 	s.publisher.add(n)
 	s.relay.notice(n)
+	s.sweeper.notice(n)
 }
 
 func (s *Service) openPublisher(ctx context.Context, p *boot.Process) error {

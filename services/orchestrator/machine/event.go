@@ -149,7 +149,11 @@ type (
 	}
 
 	// Woken ends the wait of a parked step: its time has come, or what it waits for may have happened.
-	Woken struct{ Ref }
+	Woken struct {
+		Ref
+		// Timed says that it is the timer's, which must have run out: the step may have been parked anew since it was set.
+		Timed bool
+	}
 
 	// HardTimeout says that the claim has lasted too long.
 	HardTimeout struct {

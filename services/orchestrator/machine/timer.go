@@ -50,7 +50,11 @@ func (c *change) retryDue(e RetryDue) (Answer, error) {
 
 // woken ends a wait.
 func (c *change) woken(e Woken) (Answer, error) {
-	l, err := c.at(e.Ref)
+	find := c.at
+	if e.Timed {
+		find = c.due
+	}
+	l, err := find(e.Ref)
 	switch {
 	case err != nil:
 		return "", err

@@ -19,7 +19,7 @@ func (b *bench) requireCheap(t *testing.T) {
 		statement string
 		arguments []string
 	}{
-		{"FindDue", []string{"'-infinity'", "1000", "'-infinity'"}},
+		{"FindDue", []string{"gen_random_uuid()", "'3 s'", "'-infinity'", "'1 s'", "1000", "'-infinity'", "'-infinity'"}},
 		{"FindLateEntries", []string{
 			"ARRAY['interactive', 'batch']", "ARRAY['-infinity', '-infinity']::timestamptz[]",
 			"ARRAY['1 hour', '1 hour']::interval[]", "1000",
@@ -110,7 +110,7 @@ func TestOldSnapshotDoesNotSlowSweeps(t *testing.T) {
 		statement string
 		arguments []string
 	}{
-		{"FindDue", []string{"%s", "1000", "%s"}},
+		{"FindDue", []string{"gen_random_uuid()", "'3 s'", "%s", "'1 s'", "1000", "%s", "%s"}},
 		{"FindLateEntries", []string{"ARRAY['batch']", "ARRAY[%s]", "ARRAY['5 s']::interval[]", "1000"}},
 		{"FindUnlistedSteps", []string{"'" + worker.String() + "'", "%s", "'10 s'", "'{}'", "'{}'", "'{}'"}},
 	} {

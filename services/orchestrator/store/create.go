@@ -201,7 +201,7 @@ func (c *creation) resolve(ctx context.Context) error {
 	}
 	digests := map[int32]Digest{}
 	for _, row := range rows {
-		c.now = row.Now
+		c.tell(row.Now)
 		if row.Digest != nil {
 			digests[row.N] = Digest(row.Digest)
 		}

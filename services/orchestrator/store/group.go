@@ -24,9 +24,9 @@ type group struct {
 	pipe  *pg.Pipe
 	query *db.Queries
 
-	// now is PostgreSQL's clock, read after the locks were taken.
-	now  time.Time
-	runs map[uuid.UUID]*run
+	// now is PostgreSQL's clock, read after the locks were taken, and read this process's when the answer was there.
+	now, read time.Time
+	runs      map[uuid.UUID]*run
 	// broken are runs that were read and make no sense.
 	broken map[uuid.UUID]error
 	// order has the runs as their first events came, so that a group does the same whenever it is repeated.
@@ -93,6 +93,13 @@ func (s *Store) newGroup(tx pgx.Tx, durable bool) *group {
 		store: s, pipe: p, query: db.New(p), durable: durable,
 		runs: map[uuid.UUID]*run{}, admitted: map[machine.Class]int{}, waiting: map[machine.Class]bool{},
 		freed: map[machine.Class]int{},
+	}
+}
+
+// tell takes over PostgreSQL's time.
+func (g *group) tell(now time.Time) {
+	if g.now != now {
+		g.now, g.read = now, g.store.clock.Now()
 	}
 }
 

@@ -60,7 +60,7 @@ func (g *group) addRuns(ctx context.Context, rows []db.ReadRunsRow) error {
 	}
 	for i := range rows {
 		row := &rows[i]
-		g.now = row.Now
+		g.tell(row.Now)
 		digest := Digest(row.PipelineDigest)
 		if found[digest] == nil {
 			g.unreadable(row.ID, broken[digest])

@@ -18,6 +18,7 @@ func (g *group) save(r *run) error {
 		return err
 	}
 	changes := r.rows.Changes()
+	g.noteTimers(r, &changes)
 	for _, d := range changes.Drops {
 		g.writes.drop(r, d)
 	}

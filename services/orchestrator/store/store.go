@@ -120,6 +120,19 @@ type Notices struct {
 	Changes []Change
 	// Owed says that the gateway must be told something.
 	Owed bool
+	// Timers are those that run out so soon that nobody might find them in time.
+	Timers []SoonTimer
+}
+
+// TimerHorizon is how far ahead timers are told of in Notices, and are to be looked for: it is longer than the time between
+// two looks.
+const TimerHorizon = 1500 * time.Millisecond
+
+// SoonTimer is a timer that runs out within TimerHorizon.
+type SoonTimer struct {
+	Timer
+	// Fires is when it has surely run out, by this process's clock.
+	Fires time.Time
 }
 
 // Entry is a step in a stream.

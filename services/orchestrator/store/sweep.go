@@ -16,29 +16,41 @@ import (
 // kept is how long the rows of runners and replicas that are gone are kept.
 const kept = time.Minute
 
-// Due is what was due when Due looked.
+// replicaLives is how long a replica of the orchestrator counts after it has last shown that it lives.
+const replicaLives = 3 * time.Second
+
+// Horizon says what Due looks for.
+type Horizon struct {
+	// Timers, HardTimeouts and Deadlines are the times, by PostgreSQL's clock, before which none need be looked for.
+	Timers, HardTimeouts, Deadlines time.Time
+	// Ahead is how far Due looks into the future.
+	Ahead time.Duration
+	// Most bounds the answers of each kind.
+	Most int
+	// Self is the replica that asks.
+	Self uuid.UUID
+}
+
+// Due is what Due has found. Timers of each kind come in the order of their times.
 type Due struct {
-	// Now is PostgreSQL's time then.
+	// Now is PostgreSQL's time.
 	Now time.Time
-	// Steps and Runs come oldest first.
-	Steps []DueStep
-	Runs  []OverdueRun
+	// Replicas is how many replicas live, the one that asks included, and Rank how many of them are before it.
+	Rank, Replicas int
+	// Timers are those of steps in BACKOFF or WAITING, HardTimeouts those of RUNNING steps, Deadlines those of runs.
+	Timers, HardTimeouts, Deadlines []Timer
 	// Lost are steps that are RUNNING with runners whose leases have run out.
 	Lost []LostStep
 }
 
-// DueStep is a step whose timer has run out.
-type DueStep struct {
+// Timer is the time at which something is to happen to a step or, without a step, to a run that is not to go on beyond it.
+type Timer struct {
 	Ref
+	// Status is the state in which the step is; empty for a run.
 	Status machine.StepStatus
 	// Fence is the claim's, if the step is RUNNING.
 	Fence machine.ID
-	At    time.Time
-}
-
-// OverdueRun is a run that has used up its time.
-type OverdueRun struct {
-	ID uuid.UUID
+	// At is by PostgreSQL's clock.
 	At time.Time
 }
 
@@ -55,25 +67,32 @@ const (
 	dueLost     = "lost"
 )
 
-// Due looks for everything whose time has come, at most that many of each kind: timers of steps since one bound, deadlines
-// of runs since another, and steps of runners that are gone.
-func (s *Store) Due(ctx context.Context, stepsFrom, runsFrom time.Time, most int) (Due, error) {
-	rows, err := db.New(s.control).FindDue(ctx, db.FindDueParams{StepsFrom: stepsFrom, RunsFrom: runsFrom, Most: int32(most)})
+// Due looks for everything whose time has come or comes soon, and for steps of runners that are gone.
+func (s *Store) Due(ctx context.Context, h Horizon) (Due, error) {
+	rows, err := db.New(s.control).FindDue(ctx, db.FindDueParams{
+		TimersFrom: h.Timers, HardFrom: h.HardTimeouts, RunsFrom: h.Deadlines, Ahead: h.Ahead, Most: int32(h.Most),
+		Self: h.Self, ReplicaLives: replicaLives,
+	})
 	if err != nil {
 		return Due{}, fmt.Errorf("find what is due: %w", pg.Fault(err))
 	}
-	var due Due
+	due := Due{Replicas: 1}
 	for _, row := range rows {
-		ref, fence := refOf(row.RunID, row.Step, row.Shard, row.Generation), machine.ID(row.Fence)
+		timer := Timer{
+			Ref: refOf(row.RunID, row.Step, row.Shard, row.Generation), Status: machine.StepStatus(row.What),
+			Fence: machine.ID(row.Fence), At: row.DueAt,
+		}
 		switch row.What {
 		case dueNow:
-			due.Now = row.DueAt
+			due.Now, due.Rank, due.Replicas = row.DueAt, int(row.Shard), max(1, int(row.Generation))
 		case dueDeadline:
-			due.Runs = append(due.Runs, OverdueRun{ID: row.RunID, At: row.DueAt})
+			due.Deadlines = append(due.Deadlines, Timer{Ref: OfRun(row.RunID), At: row.DueAt})
 		case dueLost:
-			due.Lost = append(due.Lost, LostStep{Ref: ref, Fence: fence})
+			due.Lost = append(due.Lost, LostStep{Ref: timer.Ref, Fence: timer.Fence})
+		case string(machine.StepRunning):
+			due.HardTimeouts = append(due.HardTimeouts, timer)
 		default:
-			due.Steps = append(due.Steps, DueStep{Ref: ref, Status: machine.StepStatus(row.What), Fence: fence, At: row.DueAt})
+			due.Timers = append(due.Timers, timer)
 		}
 	}
 	return due, nil

@@ -27,7 +27,7 @@ func (b *bench) backdate(ref store.Ref, by time.Duration) {
 
 func (b *bench) due(stepsFrom, runsFrom time.Time) store.Due {
 	b.t.Helper()
-	due, err := b.store.Due(b.t.Context(), stepsFrom, runsFrom, 100)
+	due, err := b.store.Due(b.t.Context(), store.Horizon{Timers: stepsFrom, HardTimeouts: stepsFrom, Deadlines: runsFrom, Most: 100})
 	require.NoError(b.t, err)
 	return due
 }
@@ -42,29 +42,29 @@ func TestDueIsWhatTimeHasCome(t *testing.T) {
 	b.employ(early.worker, time.Minute)
 	late := b.grant(b.next(b.create("chain")))
 	b.employ(late.worker, time.Minute)
-	require.Empty(t, b.due(always, always).Steps)
+	require.Empty(t, b.due(always, always).HardTimeouts)
 	b.backdate(late.Ref, 2*time.Minute)
 	due := b.due(always, always)
 	require.WithinDuration(t, time.Now(), due.Now, 5*time.Second)
-	require.Empty(t, due.Runs)
+	require.Empty(t, due.Deadlines)
 	require.Empty(t, due.Lost)
-	require.Len(t, due.Steps, 1)
-	require.Equal(t, late.Ref, due.Steps[0].Ref)
-	require.Equal(t, machine.StepRunning, due.Steps[0].Status)
-	require.Equal(t, late.fence, due.Steps[0].Fence)
-	require.WithinDuration(t, due.Now.Add(-time.Minute), due.Steps[0].At, 5*time.Second)
-	require.Empty(t, b.due(due.Now, always).Steps, "it was due before the bound")
+	require.Len(t, due.HardTimeouts, 1)
+	require.Equal(t, late.Ref, due.HardTimeouts[0].Ref)
+	require.Equal(t, machine.StepRunning, due.HardTimeouts[0].Status)
+	require.Equal(t, late.fence, due.HardTimeouts[0].Fence)
+	require.WithinDuration(t, due.Now.Add(-time.Minute), due.HardTimeouts[0].At, 5*time.Second)
+	require.Empty(t, b.due(due.Now, always).HardTimeouts, "it was due before the bound")
 
 	b.exec(`UPDATE core.pipeline_run SET deadline_at = now() - interval '1 minute' WHERE id = $1`, early.RunID)
 	due = b.due(never, always)
-	require.Len(t, due.Runs, 1)
-	require.Equal(t, early.RunID, due.Runs[0].ID)
-	require.Empty(t, b.due(never, due.Now).Runs, "it was due before the bound")
+	require.Len(t, due.Deadlines, 1)
+	require.Equal(t, early.RunID, due.Deadlines[0].RunID)
+	require.Empty(t, b.due(never, due.Now).Deadlines, "it was due before the bound")
 	for _, spared := range []string{
 		"paused_at = now()", "paused_at = NULL, finished_at = now()", "finished_at = NULL, status = 'compensating'",
 	} {
 		b.exec(`UPDATE core.pipeline_run SET ` + spared)
-		require.Empty(t, b.due(never, always).Runs, spared)
+		require.Empty(t, b.due(never, always).Deadlines, spared)
 	}
 }
 

@@ -44,35 +44,46 @@ func (q *Queries) DeleteReplica(ctx context.Context, instance uuid.UUID) error {
 
 const findDue = `-- name: FindDue :many
 
-SELECT 'now'::text AS what, '00000000-0000-0000-0000-000000000000'::uuid AS run_id, ''::text AS step, -1::integer AS shard,
-       0::integer AS generation, '00000000-0000-0000-0000-000000000000'::uuid AS fence, now()::timestamptz AS due_at
+SELECT 'now'::text AS what, '00000000-0000-0000-0000-000000000000'::uuid AS run_id, ''::text AS step,
+       count(*) FILTER (WHERE o.instance < $1::uuid)::integer AS shard, count(*)::integer AS generation,
+       '00000000-0000-0000-0000-000000000000'::uuid AS fence, now()::timestamptz AS due_at
+FROM core.replica o WHERE o.seen_at > now() - $2::interval OR o.instance = $1
+UNION ALL
+SELECT t.status, t.run_id, t.step, t.shard, t.generation, '00000000-0000-0000-0000-000000000000', t.due_at
+FROM (SELECT l.status, l.run_id, l.step, l.shard, l.generation, l.due_at FROM core.step_live l
+      WHERE l.due_at >= $3::timestamptz AND l.due_at <= now() + $4::interval AND l.status <> 'running'
+      ORDER BY l.due_at LIMIT $5) t
 UNION ALL
 SELECT t.status, t.run_id, t.step, t.shard, t.generation, coalesce(t.fence, '00000000-0000-0000-0000-000000000000'), t.due_at
 FROM (SELECT l.status, l.run_id, l.step, l.shard, l.generation, l.fence, l.due_at FROM core.step_live l
-      WHERE l.due_at >= $1::timestamptz AND l.due_at <= now()
-      ORDER BY l.due_at LIMIT $2) t
+      WHERE l.due_at >= $6::timestamptz AND l.due_at <= now() + $4 AND l.status = 'running'
+      ORDER BY l.due_at LIMIT $5) t
 UNION ALL
 SELECT 'deadline', d.id, '', -1, 0, '00000000-0000-0000-0000-000000000000', d.deadline_at
 FROM (SELECT r.id, r.deadline_at FROM core.pipeline_run r
-      WHERE r.finished_at IS NULL AND r.paused_at IS NULL AND r.deadline_at >= $3 AND r.deadline_at <= now()
+      WHERE r.finished_at IS NULL AND r.paused_at IS NULL AND r.deadline_at >= $7 AND r.deadline_at <= now() + $4
         AND r.status <> 'compensating'
-      ORDER BY r.deadline_at LIMIT $2) d
+      ORDER BY r.deadline_at LIMIT $5) d
 UNION ALL
 (SELECT 'lost', l.run_id, l.step, l.shard, l.generation, coalesce(l.fence, '00000000-0000-0000-0000-000000000000'), w.lease_until
  FROM core.runner w
  CROSS JOIN LATERAL (
      SELECT h.run_id, h.step, h.shard, h.generation, h.fence FROM core.step_live h
      WHERE h.status = 'running' AND h.worker = w.instance
-     ORDER BY h.claimed_at LIMIT $2
+     ORDER BY h.claimed_at LIMIT $5
  ) l
  WHERE w.lease_until <= now()
- LIMIT $2)
+ LIMIT $5)
 `
 
 type FindDueParams struct {
-	StepsFrom time.Time
-	Most      int32
-	RunsFrom  time.Time
+	Self         uuid.UUID
+	ReplicaLives time.Duration
+	TimersFrom   time.Time
+	Ahead        time.Duration
+	Most         int32
+	HardFrom     time.Time
+	RunsFrom     time.Time
 }
 
 type FindDueRow struct {
@@ -88,9 +99,19 @@ type FindDueRow struct {
 // What sweeps look for. They lock nothing: what they find becomes events. Rows before a bound have had their events already;
 // under an old snapshot their dead versions are not walked again. now() stands still within a statement, so that an index is
 // read no further than to it; each answer begins with a row that tells it.
-// Everything whose time has come: timers of steps, deadlines of runs, and steps whose runners' leases have run out.
+// Everything whose time has come or comes soon: timers of steps, hard timeouts, deadlines of runs; and steps whose runners'
+// leases have run out. Hard timeouts may have to be held back, and must not keep others from being found. The first row also
+// tells how many replicas live (generation), and how many of them are before the one that asks (shard).
 func (q *Queries) FindDue(ctx context.Context, arg FindDueParams) ([]FindDueRow, error) {
-	rows, err := q.db.Query(ctx, findDue, arg.StepsFrom, arg.Most, arg.RunsFrom)
+	rows, err := q.db.Query(ctx, findDue,
+		arg.Self,
+		arg.ReplicaLives,
+		arg.TimersFrom,
+		arg.Ahead,
+		arg.Most,
+		arg.HardFrom,
+		arg.RunsFrom,
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -3,18 +3,27 @@
 -- read no further than to it; each answer begins with a row that tells it.
 
 -- name: FindDue :many
--- Everything whose time has come: timers of steps, deadlines of runs, and steps whose runners' leases have run out.
-SELECT 'now'::text AS what, '00000000-0000-0000-0000-000000000000'::uuid AS run_id, ''::text AS step, -1::integer AS shard,
-       0::integer AS generation, '00000000-0000-0000-0000-000000000000'::uuid AS fence, now()::timestamptz AS due_at
+-- Everything whose time has come or comes soon: timers of steps, hard timeouts, deadlines of runs; and steps whose runners'
+-- leases have run out. Hard timeouts may have to be held back, and must not keep others from being found. The first row also
+-- tells how many replicas live (generation), and how many of them are before the one that asks (shard).
+SELECT 'now'::text AS what, '00000000-0000-0000-0000-000000000000'::uuid AS run_id, ''::text AS step,
+       count(*) FILTER (WHERE o.instance < @self::uuid)::integer AS shard, count(*)::integer AS generation,
+       '00000000-0000-0000-0000-000000000000'::uuid AS fence, now()::timestamptz AS due_at
+FROM core.replica o WHERE o.seen_at > now() - @replica_lives::interval OR o.instance = @self
+UNION ALL
+SELECT t.status, t.run_id, t.step, t.shard, t.generation, '00000000-0000-0000-0000-000000000000', t.due_at
+FROM (SELECT l.status, l.run_id, l.step, l.shard, l.generation, l.due_at FROM core.step_live l
+      WHERE l.due_at >= @timers_from::timestamptz AND l.due_at <= now() + @ahead::interval AND l.status <> 'running'
+      ORDER BY l.due_at LIMIT @most) t
 UNION ALL
 SELECT t.status, t.run_id, t.step, t.shard, t.generation, coalesce(t.fence, '00000000-0000-0000-0000-000000000000'), t.due_at
 FROM (SELECT l.status, l.run_id, l.step, l.shard, l.generation, l.fence, l.due_at FROM core.step_live l
-      WHERE l.due_at >= @steps_from::timestamptz AND l.due_at <= now()
+      WHERE l.due_at >= @hard_from::timestamptz AND l.due_at <= now() + @ahead AND l.status = 'running'
       ORDER BY l.due_at LIMIT @most) t
 UNION ALL
 SELECT 'deadline', d.id, '', -1, 0, '00000000-0000-0000-0000-000000000000', d.deadline_at
 FROM (SELECT r.id, r.deadline_at FROM core.pipeline_run r
-      WHERE r.finished_at IS NULL AND r.paused_at IS NULL AND r.deadline_at >= @runs_from AND r.deadline_at <= now()
+      WHERE r.finished_at IS NULL AND r.paused_at IS NULL AND r.deadline_at >= @runs_from AND r.deadline_at <= now() + @ahead
         AND r.status <> 'compensating'
       ORDER BY r.deadline_at LIMIT @most) d
 UNION ALL
