@@ -198,13 +198,20 @@ func TestAParkedStepWaitsWithoutAnAttempt(t *testing.T) {
 	require.Equal(t, machine.StepWaiting, l.Status)
 	require.Equal(t, until, l.DueAt)
 	require.Equal(t, []int{0, 1}, []int{l.Attempt, l.ClaimNo})
+	_, err := w.apply(machine.Woken{Ref: held.Ref, Timed: true})
+	require.ErrorContains(t, err, "not due yet", "a timer of an earlier wait")
 	w.must(machine.Woken{Ref: held.Ref})
-	require.Equal(t, machine.StepReady, w.status(0, whole))
+	require.Equal(t, machine.StepReady, w.status(0, whole), "what it waits for came before")
+
+	held = w.start(0, whole)
+	w.must(machine.Parked{Attempt: held, Until: w.now.Add(time.Minute)})
+	w.now = w.live[held.Key].DueAt
+	w.must(machine.Woken{Ref: held.Ref, Timed: true})
 
 	held = w.start(0, whole)
 	w.must(machine.Parked{Attempt: held, Until: w.now.Add(24 * time.Hour)})
 	require.Equal(t, w.run.DeadlineAt, w.live[held.Key].DueAt, "the deadline bounds a wait")
-	_, err := w.apply(machine.Parked{Attempt: held})
+	_, err = w.apply(machine.Parked{Attempt: held})
 	require.ErrorContains(t, err, "needs a time")
 }
 

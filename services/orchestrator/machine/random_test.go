@@ -106,6 +106,10 @@ func (w *world) fitting(c chooser, l machine.Live) machine.Event {
 		w.now = later(w.now, l.DueAt)
 		return machine.RetryDue{Ref: ref}
 	case machine.StepWaiting:
+		if maybe(c, "timed") {
+			w.now = later(w.now, l.DueAt)
+			return machine.Woken{Ref: ref, Timed: true}
+		}
 		return machine.Woken{Ref: ref}
 	case machine.StepNeedsReview:
 		return w.decision(c, ref)
