@@ -34,6 +34,7 @@ type flight struct {
 	granted chan struct{} // closed when it has its first permit
 	done    chan struct{} // closed when outcome is set
 
+	limit      string        // set before waiting is closed; the limit whose permit is awaited
 	permitWait time.Duration // set before granted is closed
 	outcome    outcome       // set before done is closed
 
@@ -48,8 +49,13 @@ func newFlight(ctx context.Context, a *ask) *flight {
 	return f
 }
 
-// markWaiting tells the followers that a permit is awaited.
-func (f *flight) markWaiting() { closeOnce(f.waiting) }
+// markWaiting tells the followers that a permit of a limit is awaited.
+func (f *flight) markWaiting(limit string) {
+	if !isClosed(f.waiting) {
+		f.limit = limit
+		close(f.waiting)
+	}
+}
 
 // markGranted tells the followers that the first permit is there.
 func (f *flight) markGranted(wait time.Duration) {
@@ -109,7 +115,7 @@ func (f *flight) follow(stream grpc.ServerStreamingServer[systemv1.GenerateRespo
 		case <-waiting:
 			waiting = nil
 			if err := stream.Send(&systemv1.GenerateResponse{News: &systemv1.GenerateResponse_Waiting_{
-				Waiting: &systemv1.GenerateResponse_Waiting{},
+				Waiting: &systemv1.GenerateResponse_Waiting{Limit: f.limit},
 			}}); err != nil {
 				return err
 			}
@@ -154,12 +160,6 @@ func isClosed(c chan struct{}) bool {
 		return true
 	default:
 		return false
-	}
-}
-
-func closeOnce(c chan struct{}) {
-	if !isClosed(c) {
-		close(c)
 	}
 }
 

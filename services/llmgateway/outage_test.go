@@ -210,7 +210,7 @@ func TestACallIsCancelledWhileItWaits(t *testing.T) {
 	require.NoError(t, err)
 	news, err := stream.Recv()
 	require.NoError(t, err)
-	require.NotNil(t, news.GetWaiting())
+	require.Equal(t, "account", news.GetWaiting().GetLimit())
 	resp, err := g.CancelCalls(t.Context(), &systemv1.CancelCallsRequest{RunId: run[:]})
 	require.NoError(t, err)
 	require.Equal(t, int32(1), resp.GetAborted())

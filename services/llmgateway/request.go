@@ -34,13 +34,14 @@ func (r *request) do() (o outcome, decided bool, f failure.Failure) {
 	asked := r.service.clock.Now()
 	class, lane := r.flight.ask.class()
 	ctx := r.waitingFor()
-	permit, err := r.service.permits.Acquire(ctx, r.target.Provider.Group, class, r.flight.markWaiting)
+	limit := r.target.Provider.Group
+	permit, err := r.service.permits.Acquire(ctx, limit, class, func() { r.flight.markWaiting(limit) })
 	if err != nil {
 		return r.interruptedWith(ctx, err), true, f
 	}
 	defer permit.Release()
 	wait := r.service.clock.Now().Sub(asked)
-	r.service.metrics.waits.WithLabelValues(r.target.Provider.Group, lane).Observe(wait.Seconds())
+	r.service.metrics.waits.WithLabelValues(limit, lane).Observe(wait.Seconds())
 	r.start(wait)
 	// From here on the gateway waits for the end also when it stops: a row without an answer would be ambiguous.
 	r.flight.markSent(true)

@@ -23,6 +23,7 @@ func (s *Service) Heartbeat(ctx context.Context, req *systemv1.HeartbeatRequest)
 	runner := idOf(req.GetRunnerId())
 	began := s.clock.Now()
 	beat := &store.Beat{Runner: runner, Description: plain(req.GetDescription())}
+	beat.PermitWaits = permitWaits(req.GetHolds())
 	for _, lane := range req.GetLanes() {
 		if lane.GetClass() == pawlv1.RunClass_RUN_CLASS_BATCH {
 			beat.BatchSlots = int(lane.GetSlots())
@@ -44,6 +45,19 @@ func (s *Service) Heartbeat(ctx context.Context, req *systemv1.HeartbeatRequest)
 		return nil, err
 	}
 	return &systemv1.HeartbeatResponse{Lease: durationpb.New(s.config.Lease), Stops: stops}, nil
+}
+
+// permitWaits lists the steps that wait for a permit.
+func permitWaits(holds []*systemv1.Hold) []store.PermitWait {
+	var waits []store.PermitWait
+	for _, h := range holds {
+		if p := h.GetAwaitedPermit(); p != nil {
+			waits = append(waits, store.PermitWait{
+				Ref: refOf(h.GetStep()), ClaimNo: int(h.GetClaimNo()), Limit: plain(p.GetLimit()), Waited: max(p.GetWaited().AsDuration(), 0),
+			})
+		}
+	}
+	return waits
 }
 
 // settleHolds compares what a runner lists with what is stored. Only what differs becomes an event: a claim that was lost

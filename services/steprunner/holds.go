@@ -45,13 +45,16 @@ func (h *hold) assignment() *systemv1.Assignment { return h.answer.GetAssignment
 
 // proto describes the hold to the orchestrator.
 func (h *hold) proto() *systemv1.Hold {
-	var wait time.Duration
-	if watch := h.stopwatch.Load(); watch != nil {
-		wait = watch.Waited()
+	described := &systemv1.Hold{Step: h.ref, Fence: h.fence[:], ClaimNo: h.assignment().GetClaimNo()}
+	watch := h.stopwatch.Load()
+	if watch == nil {
+		return described
 	}
-	return &systemv1.Hold{
-		Step: h.ref, Fence: h.fence[:], ClaimNo: h.assignment().GetClaimNo(), PermitWait: durationpb.New(wait),
+	described.PermitWait = durationpb.New(watch.Waited())
+	if limit, waited, awaits := watch.Awaited(); awaits {
+		described.AwaitedPermit = &systemv1.AwaitedPermit{Limit: limit, Waited: durationpb.New(waited)}
 	}
+	return described
 }
 
 // holds is the table of all holds of the runner, of both lanes. It is safe for concurrent use.

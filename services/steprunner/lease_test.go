@@ -192,7 +192,7 @@ func TestWaitForAPermitStopsTheSoftTimeout(t *testing.T) {
 	waiting, granted := make(chan struct{}), make(chan struct{})
 	seen := make(chan struct{})
 	w.gateway.set(func(ctx context.Context, q *systemv1.GenerateRequest, say func(*systemv1.GenerateResponse)) error {
-		say(&systemv1.GenerateResponse{News: &systemv1.GenerateResponse_Waiting_{Waiting: &systemv1.GenerateResponse_Waiting{}}})
+		say(&systemv1.GenerateResponse{News: &systemv1.GenerateResponse_Waiting_{Waiting: &systemv1.GenerateResponse_Waiting{Limit: "main"}}})
 		close(waiting)
 		<-granted
 		say(&systemv1.GenerateResponse{News: &systemv1.GenerateResponse_Granted_{Granted: &systemv1.GenerateResponse_Granted{
@@ -223,8 +223,22 @@ func TestWaitForAPermitStopsTheSoftTimeout(t *testing.T) {
 		return nil
 	})
 	require.Nil(t, see(w.orchestrator, func(o *orchestrator) *systemv1.Outcome { return o.outcomes[keyOf(ref)] }))
+	awaited := func() *systemv1.AwaitedPermit {
+		return see(w.orchestrator, func(o *orchestrator) *systemv1.AwaitedPermit {
+			return o.heartbeats[len(o.heartbeats)-1].GetHolds()[0].GetAwaitedPermit()
+		})
+	}
+	require.Equal(t, "main", awaited().GetLimit())
+	require.GreaterOrEqual(t, awaited().GetWaited().AsDuration(), 9*time.Minute)
 	close(granted)
 	<-seen
+	w.eventually(func() error {
+		clock.Advance(time.Second)
+		if awaited() != nil {
+			return errors.New("the heartbeat tells of a permit that is granted")
+		}
+		return nil
+	})
 	w.eventually(func() error {
 		clock.Advance(10 * time.Second)
 		if see(w.orchestrator, func(o *orchestrator) *systemv1.Outcome { return o.outcomes[keyOf(ref)] }) == nil {

@@ -20,6 +20,8 @@ type Beat struct {
 	Description string
 	// InteractiveSlots and BatchSlots say how many steps of each class it executes at once.
 	InteractiveSlots, BatchSlots int
+	// PermitWaits are the steps that wait for a permit.
+	PermitWaits []PermitWait
 }
 
 // Beat waits until the renewed lease is on disk. Beats that come meanwhile share one statement.
@@ -41,6 +43,11 @@ func (s *Store) commitBeats(ctx context.Context, _ int, beats []*Beat) error {
 		p.Descriptions = append(p.Descriptions, b.Description)
 		p.InteractiveSlots = append(p.InteractiveSlots, int32(b.InteractiveSlots))
 		p.BatchSlots = append(p.BatchSlots, int32(b.BatchSlots))
+		waits, err := storedWaits(b.PermitWaits)
+		if err != nil {
+			return fmt.Errorf("permit waits of runner %s: %w", id, err)
+		}
+		p.PermitWaits = append(p.PermitWaits, waits)
 	}
 	if err := db.New(s.control).PutRunners(ctx, p); err != nil {
 		return fmt.Errorf("renew leases: %w", pg.Fault(err))

@@ -138,21 +138,25 @@ func addBlockages(ctx context.Context, q *db.Queries, views []*RunView) error {
 	if err != nil {
 		return fmt.Errorf("read live steps: %w", err)
 	}
+	waits, err := permitWaits(ctx, q, rows)
+	if err != nil {
+		return err
+	}
 	live := make(map[uuid.UUID][]db.ListLiveRow, len(open))
 	for _, row := range rows {
 		live[row.RunID] = append(live[row.RunID], row)
 	}
 	for _, v := range views {
 		if v.Head != nil {
-			v.block(live[v.ID])
+			v.block(live[v.ID], waits)
 		}
 	}
 	return nil
 }
 
-// block sets the run's blockage. Rows are those nearest to moving.
-func (v *RunView) block(rows []db.ListLiveRow) {
-	facts := machine.Facts{LostWorkers: map[machine.ID]time.Time{}}
+// block sets the run's blockage. Rows are those nearest to moving; waits are what runners have told of permits.
+func (v *RunView) block(rows []db.ListLiveRow, waits map[claimKey]machine.PermitWait) {
+	facts := machine.Facts{PermitWaits: map[machine.Key]machine.PermitWait{}, LostWorkers: map[machine.ID]time.Time{}}
 	live := make([]machine.Live, 0, len(rows))
 	now := v.UpdatedAt
 	for i := range rows {
@@ -164,6 +168,10 @@ func (v *RunView) block(rows []db.ListLiveRow) {
 		now = row.Now
 		if until := timeOr0(row.LeaseUntil); row.Status == string(machine.StepRunning) && until.Before(now) {
 			facts.LostWorkers[idOr0(row.Worker)] = until
+		}
+		claim := claimKey{refOf(row.RunID, row.Step, row.Shard, row.Generation), int(row.ClaimNo)}
+		if wait, waits := waits[claim]; waits {
+			facts.PermitWaits[machine.Key{Step: step, Shard: int(row.Shard)}] = wait
 		}
 		live = append(live, machine.Live{
 			Key:        machine.Key{Step: step, Shard: int(row.Shard)},

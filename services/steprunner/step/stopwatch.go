@@ -19,6 +19,8 @@ type Stopwatch struct {
 	since  time.Time     // guarded by mu; when the current phase, of working or of standing still, began
 	paused bool          // guarded by mu
 	waited time.Duration // guarded by mu; time that it stood still in earlier phases
+	limit  string        // guarded by mu; the limit of whose permits one is awaited; empty if none is
+	asked  time.Time     // guarded by mu; since when
 }
 
 // NewStopwatch returns a running stopwatch that ends after limit of working time.
@@ -38,9 +40,17 @@ func (s *Stopwatch) Wait(ctx context.Context) bool {
 }
 
 // Pause makes the stopwatch stand still.
-func (s *Stopwatch) Pause() {
+func (s *Stopwatch) Pause() { s.pause("") }
+
+// AwaitPermit makes the stopwatch stand still while a permit of the limit is awaited.
+func (s *Stopwatch) AwaitPermit(limit string) { s.pause(limit) }
+
+func (s *Stopwatch) pause(limit string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.limit != limit {
+		s.limit, s.asked = limit, s.clock.Now()
+	}
 	if s.paused {
 		return
 	}
@@ -59,7 +69,7 @@ func (s *Stopwatch) Resume() {
 	}
 	now := s.clock.Now()
 	s.waited += now.Sub(s.since)
-	s.since, s.paused = now, false
+	s.since, s.paused, s.limit = now, false, ""
 	s.timer.Reset(s.left)
 }
 
@@ -71,4 +81,14 @@ func (s *Stopwatch) Waited() time.Duration {
 		return s.waited + s.clock.Now().Sub(s.since)
 	}
 	return s.waited
+}
+
+// Awaited returns the limit of whose permits one is awaited, and how long it has been; false if none is.
+func (s *Stopwatch) Awaited() (limit string, waited time.Duration, awaits bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.limit == "" {
+		return "", 0, false
+	}
+	return s.limit, s.clock.Now().Sub(s.asked), true
 }

@@ -45,6 +45,33 @@ func TestStopwatchCountsWorkingTimeOnly(t *testing.T) {
 	require.True(t, <-done)
 }
 
+// What is awaited is told as long as it is.
+func TestStopwatchTellsOfThePermitThatIsAwaited(t *testing.T) {
+	t.Parallel()
+	clock := clocktest.New()
+	s := step.NewStopwatch(clock, 10*time.Second)
+	s.Pause()
+	clock.Advance(time.Minute)
+	_, _, awaits := s.Awaited()
+	require.False(t, awaits, "it waits for something else")
+	s.AwaitPermit("main")
+	clock.Advance(time.Second)
+	s.AwaitPermit("main") // twice is once
+	clock.Advance(time.Second)
+	limit, waited, awaits := s.Awaited()
+	require.True(t, awaits)
+	require.Equal(t, "main", limit)
+	require.Equal(t, 2*time.Second, waited)
+	require.Equal(t, time.Minute+2*time.Second, s.Waited())
+	s.Pause()
+	_, _, awaits = s.Awaited()
+	require.False(t, awaits, "the gateway went away")
+	s.AwaitPermit("main")
+	s.Resume()
+	_, _, awaits = s.Awaited()
+	require.False(t, awaits, "it was granted")
+}
+
 func TestStopwatchThatIsUsedUpWhenPausedEndsWhenResumed(t *testing.T) {
 	t.Parallel()
 	clock := clocktest.New()

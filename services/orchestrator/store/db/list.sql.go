@@ -524,3 +524,36 @@ func (q *Queries) ListSteps(ctx context.Context, arg ListStepsParams) ([]ListSte
 	}
 	return items, nil
 }
+
+const readPermitWaits = `-- name: ReadPermitWaits :many
+SELECT w.heartbeat_at, w.permit_waits
+FROM (SELECT unnest($1::uuid[]) AS instance) k
+JOIN core.runner w ON w.instance = k.instance
+WHERE w.permit_waits::text <> '[]'
+`
+
+type ReadPermitWaitsRow struct {
+	HeartbeatAt time.Time
+	PermitWaits []byte
+}
+
+// What runners have told of steps that wait for permits, and when.
+func (q *Queries) ReadPermitWaits(ctx context.Context, runners []uuid.UUID) ([]ReadPermitWaitsRow, error) {
+	rows, err := q.db.Query(ctx, readPermitWaits, runners)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ReadPermitWaitsRow{}
+	for rows.Next() {
+		var i ReadPermitWaitsRow
+		if err := rows.Scan(&i.HeartbeatAt, &i.PermitWaits); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}

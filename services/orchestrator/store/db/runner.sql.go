@@ -89,13 +89,14 @@ func (q *Queries) FindUnlistedSteps(ctx context.Context, arg FindUnlistedStepsPa
 }
 
 const putRunners = `-- name: PutRunners :exec
-INSERT INTO core.runner AS r (instance, description, interactive_slots, batch_slots, started_at, heartbeat_at, lease_until)
+INSERT INTO core.runner AS r (
+    instance, description, interactive_slots, batch_slots, permit_waits, started_at, heartbeat_at, lease_until)
 SELECT unnest($1::uuid[]), unnest($2::text[]), unnest($3::integer[]),
-       unnest($4::integer[]), now.at, now.at, now.at + $5::interval
+       unnest($4::integer[]), unnest($5::json[]), now.at, now.at, now.at + $6::interval
 FROM (SELECT clock_timestamp() AS at) now
 ON CONFLICT (instance) DO UPDATE
 SET description = excluded.description, interactive_slots = excluded.interactive_slots, batch_slots = excluded.batch_slots,
-    heartbeat_at = excluded.heartbeat_at, lease_until = excluded.lease_until
+    permit_waits = excluded.permit_waits, heartbeat_at = excluded.heartbeat_at, lease_until = excluded.lease_until
 `
 
 type PutRunnersParams struct {
@@ -103,6 +104,7 @@ type PutRunnersParams struct {
 	Descriptions     []string
 	InteractiveSlots []int32
 	BatchSlots       []int32
+	PermitWaits      [][]byte
 	Lease            time.Duration
 }
 
@@ -112,6 +114,7 @@ func (q *Queries) PutRunners(ctx context.Context, arg PutRunnersParams) error {
 		arg.Descriptions,
 		arg.InteractiveSlots,
 		arg.BatchSlots,
+		arg.PermitWaits,
 		arg.Lease,
 	)
 	return err

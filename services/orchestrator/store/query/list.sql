@@ -74,3 +74,10 @@ CROSS JOIN LATERAL (
              r.lease_until DESC, s.due_at, s.step, s.shard
     LIMIT @most
 ) l;
+
+-- name: ReadPermitWaits :many
+-- What runners have told of steps that wait for permits, and when.
+SELECT w.heartbeat_at, w.permit_waits
+FROM (SELECT unnest(@runners::uuid[]) AS instance) k
+JOIN core.runner w ON w.instance = k.instance
+WHERE w.permit_waits::text <> '[]';

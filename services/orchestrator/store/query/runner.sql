@@ -1,11 +1,12 @@
 -- name: PutRunners :exec
-INSERT INTO core.runner AS r (instance, description, interactive_slots, batch_slots, started_at, heartbeat_at, lease_until)
+INSERT INTO core.runner AS r (
+    instance, description, interactive_slots, batch_slots, permit_waits, started_at, heartbeat_at, lease_until)
 SELECT unnest(@instances::uuid[]), unnest(@descriptions::text[]), unnest(@interactive_slots::integer[]),
-       unnest(@batch_slots::integer[]), now.at, now.at, now.at + @lease::interval
+       unnest(@batch_slots::integer[]), unnest(@permit_waits::json[]), now.at, now.at, now.at + @lease::interval
 FROM (SELECT clock_timestamp() AS at) now
 ON CONFLICT (instance) DO UPDATE
 SET description = excluded.description, interactive_slots = excluded.interactive_slots, batch_slots = excluded.batch_slots,
-    heartbeat_at = excluded.heartbeat_at, lease_until = excluded.lease_until;
+    permit_waits = excluded.permit_waits, heartbeat_at = excluded.heartbeat_at, lease_until = excluded.lease_until;
 
 -- name: RunnerIsAlive :one
 SELECT EXISTS (SELECT FROM core.runner WHERE instance = @instance AND lease_until > clock_timestamp());

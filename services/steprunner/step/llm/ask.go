@@ -77,7 +77,7 @@ func (k *Kind) follow(ctx context.Context, a *step.Attempt, question *systemv1.G
 		}
 		switch said := message.GetNews().(type) {
 		case *systemv1.GenerateResponse_Waiting_:
-			a.Stopwatch.Pause()
+			a.Stopwatch.AwaitPermit(said.Waiting.GetLimit())
 			failpoint.Hit("runner.generate.waiting")
 		case *systemv1.GenerateResponse_Granted_:
 			a.Stopwatch.Resume()
