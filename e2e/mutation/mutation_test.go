@@ -1,0 +1,39 @@
+package mutation_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"pawl.internal/e2e/harness"
+	"pawl.internal/e2e/mutation"
+)
+
+var update = flag.Bool("update", false, "write docs/mutations.md anew")
+
+// TestGuardsStandInTheSources fails when a guard was changed and the list was not, so that no mutation is lost unseen.
+func TestGuardsStandInTheSources(t *testing.T) {
+	names := map[string]bool{}
+	for _, m := range mutation.All() {
+		broken, err := m.Apply(harness.Root())
+		require.NoError(t, err)
+		require.Contains(t, string(broken), m.New)
+		require.False(t, names[m.Name], "%s is listed twice", m.Name)
+		names[m.Name] = true
+	}
+	require.GreaterOrEqual(t, len(names), 12)
+}
+
+// TestMutationsAreDocumented keeps docs/mutations.md in step with the list; -update writes it.
+func TestMutationsAreDocumented(t *testing.T) {
+	path := filepath.Join(harness.Root(), "docs", "mutations.md")
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(mutation.Document()), 0o644))
+	}
+	stored, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, mutation.Document(), string(stored))
+}
