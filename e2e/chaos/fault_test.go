@@ -23,7 +23,7 @@ func start(t *testing.T, cfg harness.FleetConfig) *harness.Fleet {
 		"PAWL_ORCHESTRATOR_LEASE=" + lease.String(), "PAWL_LLM_GATEWAY_LEASE=" + lease.String(),
 	}, cfg.Env...)
 	f := harness.StartFleet(t, cfg)
-	register(t, f)
+	register(t, f, mix()...)
 	return f
 }
 

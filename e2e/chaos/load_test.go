@@ -31,10 +31,10 @@ var pipelines embed.FS
 // mix is what is submitted, in turn.
 func mix() []string { return []string{"chaos_llm", "chaos_transform", "chaos_fan"} }
 
-// register stores the suite's pipelines.
-func register(t *testing.T, f *harness.Fleet) {
+// register stores pipelines of the suite's.
+func register(t *testing.T, f *harness.Fleet, names ...string) {
 	t.Helper()
-	for _, name := range mix() {
+	for _, name := range names {
 		source, err := pipelines.ReadFile("testdata/" + name + ".yaml")
 		require.NoError(t, err)
 		stored := f.API.Do(http.MethodPost, "/v1/pipelines", "", map[string]any{"source": string(source), "file_name": name + ".yaml"})
