@@ -9,6 +9,10 @@ SQLC_VERSION     := v1.31.1
 LINT_VERSION     := v2.15.0
 GOFUMPT_VERSION  := v0.12.0
 
+# How many seeds the simulation runs, and the tests with real processes that every test run makes whole.
+SEEDS ?= 10000
+E2E   := ./e2e/harness/... ./e2e/scenario/... ./e2e/bench/... ./e2e/sim/... ./e2e/mutation/...
+
 export PATH := $(BIN):$(PATH)
 
 .PHONY: help
@@ -24,7 +28,9 @@ demo: build stores ## ten contracts in, extracted fields out; ARGS=--exit ends t
 .PHONY: test
 test: build stores ## every test, on real PostgreSQL and Redis
 	@go build -o $(BIN)/teststores ./services/testkit/cmd/teststores
-	@$(BIN)/teststores -- go test -p 1 -count=1 -timeout 15m ./services/... ./sdk/... ./tools/... ./e2e/...
+	@$(BIN)/teststores -- go test -p 1 -count=1 -timeout 15m ./services/... ./sdk/... ./tools/... $(E2E)
+	@$(MAKE) --no-print-directory sim SEEDS=2000
+	@$(MAKE) --no-print-directory chaos failpoints ARGS=-short
 
 ##@ Work on the code
 
@@ -48,7 +54,27 @@ test-race: build stores ## the services' tests under the race detector
 .PHONY: e2e
 e2e: build stores ## only the tests with real processes
 	@go build -o $(BIN)/teststores ./services/testkit/cmd/teststores
-	@$(BIN)/teststores -- go test -count=1 -timeout 10m ./e2e/...
+	@$(BIN)/teststores -- go test -count=1 -timeout 10m $(E2E)
+
+##@ Proofs: what is broken on purpose
+
+.PHONY: sim
+sim: ## the deterministic simulation; SEEDS=10000 is how many, ARGS="-seed N -trace" replays one
+	@go run ./e2e/sim/cmd/sim -seeds $(SEEDS) $(ARGS)
+
+.PHONY: chaos
+chaos: stores ## every fault that one machine can produce, and what is counted after each; ARGS=-short for a few
+	@cd e2e/chaos && go test -count=1 -timeout 30m $(ARGS)
+
+.PHONY: failpoints
+failpoints: stores ## every process killed between every two durable actions; ARGS=-short for a few
+	@cd e2e/failpoints && go test -count=1 -timeout 30m $(ARGS)
+
+.PHONY: mutations
+mutations: stores ## every guard taken away in turn, and the test that must notice; ARGS="-only fence" for one
+	@go run ./e2e/mutation/cmd/mutation $(ARGS)
+
+##@ Measures
 
 .PHONY: bench
 bench: build stores ## the benchmark; prints its report
