@@ -73,7 +73,7 @@ func (a *attempts) outlast(h *hold) {
 	h.leave()
 	abandoned := a.metrics.abandoned.WithLabelValues(className(h.class))
 	abandoned.Inc()
-	a.log.Error("step goes on although it was stopped; it is given up and its slot used again", //nolint:sloglint // of no request
+	a.log.Warn("step goes on although it was stopped; it is given up and its slot used again",
 		"run_id", runID(h.ref), "step", h.ref.GetStep(), "after", stopGrace)
 	<-h.ended
 	abandoned.Dec()
