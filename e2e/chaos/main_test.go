@@ -11,6 +11,7 @@ import (
 	"os"
 	"testing"
 
+	"pawl.internal/e2e/link"
 	"pawl.internal/services/testkit"
 )
 
@@ -19,7 +20,7 @@ var update = flag.Bool("update", false, "write the table of faults to docs/chaos
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	code := testkit.Run(m)
+	code := testkit.Run(m, link.Leftovers()...)
 	fmt.Print(suite.table())
 	if code == 0 && *update {
 		if err := suite.write(); err != nil {

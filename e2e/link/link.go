@@ -5,6 +5,7 @@ package link
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"strconv"
 	"strings"
@@ -16,12 +17,16 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"pawl.internal/services/cmd/pawl/dev"
 	"pawl.internal/services/testkit"
 )
 
-// listenTime bounds the wait for the link's port when it is taken up again.
-const listenTime = 10 * time.Second
+const (
+	// listenTime bounds the wait for a port to listen on.
+	listenTime = 10 * time.Second
+	// Links listen where nobody else draws ports, neither for outgoing connections nor for the services of tests, so that
+	// nobody takes a port while its link is cut.
+	firstPort, ports = 10_000, 10_000
+)
 
 // Link is a connection between two programs. It begins healthy. Its methods are not safe for concurrent use; each takes
 // effect for the connections that are open and for new ones, before it returns.
@@ -33,13 +38,13 @@ type Link struct {
 // New returns a link to the address (host:port), which need not answer yet. The link ends with the test.
 func New(t testing.TB, to string) *Link {
 	t.Helper()
-	// Below the range of outgoing connections, so that nobody takes the port while the link is cut.
-	port, err := dev.FreePortBase(t.Context())
-	require.NoError(t, err)
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	listen := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	l := &Link{t: t, proxy: toxiproxy.NewProxy(server, to, listen, to)}
-	require.NoError(t, l.proxy.Start())
+	l := &Link{t: t}
+	testkit.Eventually(t, listenTime, func() error {
+		port := firstPort + rand.IntN(ports)
+		l.proxy = toxiproxy.NewProxy(server, to, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), to)
+		return l.proxy.Start()
+	})
 	t.Cleanup(l.proxy.Stop)
 	return l
 }
