@@ -31,12 +31,12 @@ func TestI04_FiftyThousandRunsAreRecovered(t *testing.T) {
 	hold := p.Inject(simulated.Fault{Kind: "hold"})
 	running := submitRun(t, f, "recovery_llm")
 	p.AwaitInFlight(1)
-	awaitStatus(t, f, running, "running")
+	awaitStep(t, f, running, "running")
 	for _, r := range f.Of(serve.StepRunner) {
 		r.Down()
 	}
 	queued := submitRun(t, f, "recovery_transform")
-	awaitStatus(t, f, queued, "queued")
+	awaitStep(t, f, queued, "queued")
 	for _, r := range f.All() {
 		r.Down()
 	}
@@ -74,8 +74,8 @@ func submitRun(t *testing.T, f *harness.Fleet, pipeline string) string {
 	return run
 }
 
-// awaitStatus waits until the only step of a run is in the state.
-func awaitStatus(t *testing.T, f *harness.Fleet, run, status string) {
+// awaitStep waits until the only step of a run is in the state.
+func awaitStep(t *testing.T, f *harness.Fleet, run, status string) {
 	t.Helper()
 	harness.Eventually(t, func() error {
 		var now string
