@@ -18,12 +18,17 @@ const watchEvery = 500 * time.Millisecond
 
 // CancelCalls aborts the calls of a run, or of one of its steps, that are in flight: here at once, on other replicas within
 // a moment, because they watch the purse and the cancelled steps.
+//
+// The calls of a run end with its purse, which was closed before. A request that comes late, when the run was opened again
+// and its purse too, must not end the calls that have begun since.
 func (s *Service) CancelCalls(ctx context.Context, req *systemv1.CancelCallsRequest) (*systemv1.CancelCallsResponse, error) {
 	runID := uuid.UUID(req.GetRunId())
-	if req.GetStep() != "" {
-		if err := s.store.CancelStep(ctx, runID, req.GetStep(), req.GetGeneration()); err != nil {
-			return nil, err
-		}
+	if req.GetStep() == "" {
+		aborted, err := s.abortCancelled(ctx, []uuid.UUID{runID})
+		return &systemv1.CancelCallsResponse{Aborted: int32(aborted)}, err
+	}
+	if err := s.store.CancelStep(ctx, runID, req.GetStep(), req.GetGeneration()); err != nil {
+		return nil, err
 	}
 	aborted := s.abort(func(f *flight) bool { return f.belongsTo(runID, req.GetStep(), req.GetGeneration()) })
 	return &systemv1.CancelCallsResponse{Aborted: int32(aborted)}, nil
@@ -66,12 +71,19 @@ func (s *Service) watch(ctx context.Context) error {
 		if len(runs) == 0 {
 			return
 		}
-		orders, err := s.store.FindCancelled(ctx, runs)
-		if err != nil {
-			return // the store is away; what is in flight goes on
-		}
-		for _, o := range orders {
-			s.abort(func(f *flight) bool { return f.belongsTo(o.RunID, o.Step, o.Generation) && f.begunBefore(o.At) })
-		}
+		_, _ = s.abortCancelled(ctx, runs) // while the store is away, what is in flight goes on
 	})
+}
+
+// abortCancelled ends those flights of the runs that began before their purse was closed, or their step cancelled, and
+// returns how many.
+func (s *Service) abortCancelled(ctx context.Context, runs []uuid.UUID) (aborted int, err error) {
+	orders, err := s.store.FindCancelled(ctx, runs)
+	if err != nil {
+		return 0, err
+	}
+	for _, o := range orders {
+		aborted += s.abort(func(f *flight) bool { return f.belongsTo(o.RunID, o.Step, o.Generation) && f.begunBefore(o.At) })
+	}
+	return aborted, nil
 }

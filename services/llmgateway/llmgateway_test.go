@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
@@ -434,14 +435,47 @@ func TestI12_CancelClosesTheConnection(t *testing.T) {
 	require.Equal(t, "cancelled", one[string](b, "SELECT state FROM llm.llm_call_log WHERE step = 'two'"))
 	require.Equal(t, "in_flight", one[string](b, "SELECT state FROM llm.llm_call_log WHERE step = 'one'"))
 
-	resp, err = first.CancelCalls(t.Context(), &systemv1.CancelCallsRequest{RunId: run[:]})
+	// The run: behind its purse, as the orchestrator asks for it.
+	first.setGate(t, run, 1, false)
+	_, err = first.CancelCalls(t.Context(), &systemv1.CancelCallsRequest{RunId: run[:]})
 	require.NoError(t, err)
-	require.Equal(t, int32(1), resp.GetAborted())
 	b.main.awaitInFlight(t, 0)
 	s := <-stories
 	require.Equal(t, "cancelled", s.failure.GetReason())
 	require.Positive(t, s.failure.GetCostPicoUsd(), "nobody knows what it cost: the worst case is booked")
 	b.balanced()
+}
+
+// A request to abort that comes late, when the run was opened again, ends no call that has begun since.
+func TestALateCancelEndsNothingOfARunThatWasOpenedAgain(t *testing.T) {
+	b := newBench(t)
+	g := b.gateway(nil)
+	run := b.ids.V7()
+	g.setGate(t, run, 1, false)
+	g.setGate(t, run, 2, true)
+	letGo := b.main.hold(t)
+	done := make(chan story, 1)
+	go func() {
+		q := b.question(run, "a")
+		q.SpendEpoch = 2
+		s, _ := g.ask(t.Context(), q)
+		done <- s
+	}()
+	b.main.awaitInFlight(t, 1)
+	resp, err := g.CancelCalls(t.Context(), &systemv1.CancelCallsRequest{RunId: run[:]})
+	require.NoError(t, err)
+	require.Zero(t, resp.GetAborted())
+	letGo()
+	require.NotNil(t, (<-done).answer)
+}
+
+// setGate opens or closes the purse of a run.
+func (g *gateway) setGate(t *testing.T, run uuid.UUID, epoch int32, open bool) {
+	t.Helper()
+	_, err := g.SetSpendGate(t.Context(), &systemv1.SetSpendGateRequest{Gates: []*systemv1.SetSpendGateRequest_Gate{
+		{RunId: run[:], Tenant: "acme", Epoch: epoch, Open: open},
+	}})
+	require.NoError(t, err)
 }
 
 func TestI12_AClosedGateEndsTheRunsCallsOnAllReplicas(t *testing.T) {
