@@ -27,7 +27,9 @@ func TestCheckFindsWhatIsBroken(t *testing.T) {
 			w.put(machine.Live{Key: machine.Key{Shard: whole}, Generation: 1, Status: machine.StepReady})
 		}},
 		"an open review of an ended run": {machine.RuleEnded, chain(machine.Step{}), func(w *world) { w.must(machine.CancelRequested{}) },
-			func(w *world) { w.stored[w.ref(0, whole)] = machine.Result{Generation: 1, Status: machine.StepNeedsReview, Key: w.ref(0, whole).Key} }},
+			func(w *world) {
+				w.stored[w.ref(0, whole)] = machine.Result{Generation: 1, Status: machine.StepNeedsReview, Key: w.ref(0, whole).Key}
+			}},
 		"an end of a run that goes on": {machine.RuleOpen, chain(machine.Step{}), nil, func(w *world) { w.run.FinishedAt = w.now }},
 		"a person is said to be asked": {machine.RuleStatus, chain(machine.Step{}), nil, func(w *world) {
 			w.run.Status, w.run.PausedAt, w.run.Reason = machine.RunNeedsReview, w.now, machine.ReasonLowConfidence
@@ -36,7 +38,7 @@ func TestCheckFindsWhatIsBroken(t *testing.T) {
 			w.run.State.Heads[0].Phase = machine.PhaseExpanded
 		}},
 		"a step is counted that is not finished": {machine.RuleStepsDone, chain(machine.Step{}), nil, func(w *world) { w.run.StepsDone = 1 }},
-		"a shard is not counted": {machine.RuleShards, chain(fan(1)), expandTwo, func(w *world) { w.run.State.Heads[0].Shards.Active = 0 }},
+		"a shard is not counted":                 {machine.RuleShards, chain(fan(1)), expandTwo, func(w *world) { w.run.State.Heads[0].Shards.Active = 0 }},
 		"a shard waits while there is room": {machine.RuleFilled, chain(fan(1)), expandTwo, func(w *world) {
 			row := w.live[machine.Key{Shard: 0}]
 			row.Status, w.run.State.Heads[0].Shards.Active = machine.StepPending, 0
