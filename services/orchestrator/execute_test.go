@@ -249,7 +249,7 @@ func TestRunnerWithoutALeaseMayNotClaim(t *testing.T) {
 
 func TestHeartbeatSaysWhyToStop(t *testing.T) {
 	stores := newStores(t)
-	r := stores.replica(t)
+	r := stores.replica(t, lease(5*time.Second))
 	r.register(chain)
 	r.register(strings.Replace(chain, "name: chain\n", "name: hurried\ndeadline: 1s\n", 1))
 	r.register(strings.NewReplacer("name: chain", "name: hanging", "name: first, ", "name: first, soft_timeout: 500ms, hard_timeout: 1s, ").Replace(chain))

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"pawl.internal/services/internal/clocktest"
+	"pawl.internal/services/orchestrator/store"
 )
 
 // postgres stands for the server's clock, and for whether it takes writes.
@@ -125,4 +126,23 @@ func TestRateIsThatSinceTheLastTime(t *testing.T) {
 	require.InDelta(t, 50, r.perSecond(at.Add(2*time.Second), 1200), 0.01, "no time has passed")
 	require.InDelta(t, 100, r.perSecond(at.Add(3*time.Second), 1200), 0.01)
 	require.Zero(t, r.perSecond(at.Add(4*time.Second), 1200))
+}
+
+// What is refused again and again is told ever less often; what is not owed any more is forgotten.
+func TestRefusalsArePutOffEverLonger(t *testing.T) {
+	t.Parallel()
+	var r refusals
+	name, now := store.Owed{At: 1}, clocktest.Start
+	require.True(t, r.add(name, now))
+	require.Equal(t, []store.Owed{name}, r.putOff(now))
+	require.Equal(t, putOffFirst, r.pause(now, time.Minute))
+	require.Empty(t, r.putOff(now.Add(putOffFirst)))
+	require.False(t, r.add(name, now))
+	require.Equal(t, 2*putOffFirst, r.pause(now, time.Minute))
+	for range 20 {
+		require.False(t, r.add(name, now))
+	}
+	require.Equal(t, putOffMost, r.pause(now, time.Hour))
+	require.Empty(t, r.putOff(now.Add(putOffMost+refusalKept+time.Second)))
+	require.True(t, r.add(name, now))
 }

@@ -95,6 +95,45 @@ func TestOneRefusalDoesNotHoldUpOthers(t *testing.T) {
 	require.Equal(t, 1, r.count(`core.call_cancel_owed WHERE run_id = $1`, refused))
 }
 
+// A gate that the gateway refuses for good does not keep it from hearing of the others, however many those are, and stays
+// owed; it is told again when the refusal is over.
+func TestOneRefusedGateDoesNotHoldUpOthers(t *testing.T) {
+	t.Parallel()
+	const runs = 20
+	r := setup(t)
+	r.register(asking)
+	away := errors.New("away")
+	r.gateway.refuse(func(string, []byte) error { return status.Error(codes.Unavailable, away.Error()) })
+	all := make([]uuid.UUID, runs)
+	for i := range all {
+		all[i] = r.create("asking", `{"text": 1}`)
+		r.cancel(all[i])
+	}
+	refused := map[uuid.UUID]bool{all[0]: true, all[runs/2]: true} // the oldest is among them
+	r.eventually(runs, `core.spend_gate_owed`)
+	asked := map[uuid.UUID]int{}
+	r.gateway.refuse(func(method string, run []byte) error {
+		if method == "SetSpendGate" && refused[uuid.UUID(run)] {
+			asked[uuid.UUID(run)]++
+			return status.Error(codes.InvalidArgument, "never")
+		}
+		return nil
+	})
+	r.eventually(len(refused), `core.spend_gate_owed`)
+	r.eventually(len(refused), `core.call_cancel_owed`)
+	r.told("the others", func(g *gateway) bool { return len(g.gates) == runs-2 && len(g.cancels) == runs-2 })
+	for run := range refused {
+		require.Equal(t, 1, r.count(`core.spend_gate_owed WHERE run_id = $1`, run))
+		require.Equal(t, 1, r.count(`core.call_cancel_owed WHERE run_id = $1`, run), "its calls could begin anew")
+	}
+	before := 0
+	r.told("the refused one", func(*gateway) bool { before = asked[all[0]]; return before > 0 })
+	r.told("the refused one again", func(*gateway) bool { return asked[all[0]] > before })
+	r.gateway.refuse(nil)
+	r.eventually(0, `core.spend_gate_owed`)
+	r.eventually(0, `core.call_cancel_owed`)
+}
+
 // A run that is opened again may spend again, under a newer epoch.
 func TestReopenedRunMaySpendAgain(t *testing.T) {
 	t.Parallel()

@@ -158,8 +158,11 @@ func (g *gateway) Drain(context.Context) {}
 func (g *gateway) SetSpendGate(_ context.Context, req *systemv1.SetSpendGateRequest) (*systemv1.SetSpendGateResponse, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.refused != nil {
-		if err := g.refused("SetSpendGate", nil); err != nil {
+	for _, gate := range req.GetGates() {
+		if g.refused == nil {
+			break
+		}
+		if err := g.refused("SetSpendGate", gate.GetRunId()); err != nil {
 			return nil, err
 		}
 	}

@@ -12,6 +12,17 @@ import (
 	"pawl.internal/services/orchestrator/store/db"
 )
 
+// Owed names something that the gateway must be told: a run's gate, or the cancel of a step's or a run's calls. When it is
+// owed anew it has another name.
+type Owed struct {
+	Ref
+	At int64 // microseconds, as precise as PostgreSQL
+}
+
+func owed(ref Ref, at time.Time) Owed { return Owed{Ref: ref, At: at.UnixMicro()} }
+
+func (o Owed) at() time.Time { return time.UnixMicro(o.At) }
+
 // Gate is a run's purse that the gateway must close or open.
 type Gate struct {
 	RunID  uuid.UUID
@@ -23,9 +34,16 @@ type Gate struct {
 	owedAt time.Time
 }
 
-// OwedGates returns the gates that the gateway has not confirmed, the oldest first.
-func (s *Store) OwedGates(ctx context.Context, most int) ([]Gate, error) {
-	rows, err := db.New(s.control).ReadGates(ctx, int32(most))
+// Owed names the gate.
+func (g Gate) Owed() Owed { return owed(OfRun(g.RunID), g.owedAt) }
+
+// OwedGates returns the gates that the gateway has not confirmed, the oldest first, but for some.
+func (s *Store) OwedGates(ctx context.Context, but []Owed, most int) ([]Gate, error) {
+	p := db.ReadGatesParams{Most: int32(most)}
+	for _, o := range but {
+		p.ButRunIds, p.ButOwedAt = append(p.ButRunIds, o.RunID), append(p.ButOwedAt, o.at())
+	}
+	rows, err := db.New(s.control).ReadGates(ctx, p)
 	if err != nil {
 		return nil, fmt.Errorf("read owed gates: %w", pg.Fault(err))
 	}
@@ -56,10 +74,18 @@ type Cancel struct {
 	owedAt time.Time
 }
 
-// OwedCancels returns the cancels that the gateway has not confirmed, the oldest first. Those of runs whose gates are owed
-// come later.
-func (s *Store) OwedCancels(ctx context.Context, most int) ([]Cancel, error) {
-	rows, err := db.New(s.control).ReadCallCancels(ctx, int32(most))
+// Owed names the cancel.
+func (c Cancel) Owed() Owed { return owed(c.Ref, c.owedAt) }
+
+// OwedCancels returns the cancels that the gateway has not confirmed, the oldest first, but for some. Those of runs whose
+// gates are owed come later.
+func (s *Store) OwedCancels(ctx context.Context, but []Owed, most int) ([]Cancel, error) {
+	p := db.ReadCallCancelsParams{Most: int32(most)}
+	for _, o := range but {
+		p.ButRunIds, p.ButSteps = append(p.ButRunIds, o.RunID), append(p.ButSteps, o.Step)
+		p.ButGenerations, p.ButOwedAt = append(p.ButGenerations, int32(o.Generation)), append(p.ButOwedAt, o.at())
+	}
+	rows, err := db.New(s.control).ReadCallCancels(ctx, p)
 	if err != nil {
 		return nil, fmt.Errorf("read owed cancels: %w", pg.Fault(err))
 	}

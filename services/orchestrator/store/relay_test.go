@@ -13,14 +13,14 @@ import (
 
 func (b *bench) gates() []store.Gate {
 	b.t.Helper()
-	gates, err := b.store.OwedGates(b.t.Context(), 100)
+	gates, err := b.store.OwedGates(b.t.Context(), nil, 100)
 	require.NoError(b.t, err)
 	return gates
 }
 
 func (b *bench) cancels() []store.Cancel {
 	b.t.Helper()
-	cancels, err := b.store.OwedCancels(b.t.Context(), 100)
+	cancels, err := b.store.OwedCancels(b.t.Context(), nil, 100)
 	require.NoError(b.t, err)
 	return cancels
 }
@@ -119,4 +119,29 @@ func TestRunsWithoutModelsOweNothing(t *testing.T) {
 	require.Equal(t, "cancelled", b.status(run))
 	require.Empty(t, b.gates())
 	require.Zero(t, b.count("core.call_cancel_owed"))
+}
+
+// What was refused is left out as long as it is not owed anew.
+func TestOwedButForSome(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.register(spec{Name: "asking", Steps: []stepSpec{{Name: "a", Attempts: 1}}})
+	one, other := b.create("asking"), b.create("asking")
+	b.submit(cancelled(one))
+	b.submit(cancelled(other))
+	gates := b.gates()
+	require.Len(t, gates, 2)
+	left, err := b.store.OwedGates(t.Context(), []store.Owed{gates[0].Owed()}, 100)
+	require.NoError(t, err)
+	require.Equal(t, gates[1:], left)
+	require.NoError(t, b.store.ConfirmGates(t.Context(), gates))
+	cancels := b.cancels()
+	require.Len(t, cancels, 2)
+	rest, err := b.store.OwedCancels(t.Context(), []store.Owed{cancels[1].Owed()}, 100)
+	require.NoError(t, err)
+	require.Equal(t, cancels[:1], rest)
+	b.exec(`UPDATE core.call_cancel_owed SET owed_at = owed_at + interval '1 second'`)
+	rest, err = b.store.OwedCancels(t.Context(), []store.Owed{cancels[1].Owed()}, 100)
+	require.NoError(t, err)
+	require.Len(t, rest, 2, "it is owed anew")
 }

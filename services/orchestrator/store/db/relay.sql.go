@@ -51,12 +51,30 @@ const readCallCancels = `-- name: ReadCallCancels :many
 SELECT c.run_id, c.step, c.generation, c.owed_at
 FROM core.call_cancel_owed c
 WHERE NOT EXISTS (SELECT FROM core.spend_gate_owed g WHERE g.run_id = c.run_id)
-ORDER BY c.owed_at LIMIT $1
+  AND NOT EXISTS (
+    SELECT FROM (SELECT unnest($1::uuid[]) AS run_id, unnest($2::text[]) AS step,
+                        unnest($3::integer[]) AS generation, unnest($4::timestamptz[]) AS owed_at) b
+    WHERE b.run_id = c.run_id AND b.step = c.step AND b.generation = c.generation AND b.owed_at = c.owed_at)
+ORDER BY c.owed_at LIMIT $5
 `
 
+type ReadCallCancelsParams struct {
+	ButRunIds      []uuid.UUID
+	ButSteps       []string
+	ButGenerations []int32
+	ButOwedAt      []time.Time
+	Most           int32
+}
+
 // A run's calls are not aborted before its gate is confirmed: else a call could begin afterwards.
-func (q *Queries) ReadCallCancels(ctx context.Context, most int32) ([]CoreCallCancelOwed, error) {
-	rows, err := q.db.Query(ctx, readCallCancels, most)
+func (q *Queries) ReadCallCancels(ctx context.Context, arg ReadCallCancelsParams) ([]CoreCallCancelOwed, error) {
+	rows, err := q.db.Query(ctx, readCallCancels,
+		arg.ButRunIds,
+		arg.ButSteps,
+		arg.ButGenerations,
+		arg.ButOwedAt,
+		arg.Most,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -82,12 +100,23 @@ func (q *Queries) ReadCallCancels(ctx context.Context, most int32) ([]CoreCallCa
 
 const readGates = `-- name: ReadGates :many
 
-SELECT run_id, tenant, epoch, open, budget_usd, owed_at FROM core.spend_gate_owed ORDER BY owed_at LIMIT $1
+SELECT g.run_id, g.tenant, g.epoch, g.open, g.budget_usd, g.owed_at
+FROM core.spend_gate_owed g
+WHERE NOT EXISTS (
+    SELECT FROM (SELECT unnest($1::uuid[]) AS run_id, unnest($2::timestamptz[]) AS owed_at) b
+    WHERE b.run_id = g.run_id AND b.owed_at = g.owed_at)
+ORDER BY g.owed_at LIMIT $3
 `
 
+type ReadGatesParams struct {
+	ButRunIds []uuid.UUID
+	ButOwedAt []time.Time
+	Most      int32
+}
+
 // What is owed to the gateway. A row is confirmed as it was told: one that was owed anew since has another time.
-func (q *Queries) ReadGates(ctx context.Context, most int32) ([]CoreSpendGateOwed, error) {
-	rows, err := q.db.Query(ctx, readGates, most)
+func (q *Queries) ReadGates(ctx context.Context, arg ReadGatesParams) ([]CoreSpendGateOwed, error) {
+	rows, err := q.db.Query(ctx, readGates, arg.ButRunIds, arg.ButOwedAt, arg.Most)
 	if err != nil {
 		return nil, err
 	}
