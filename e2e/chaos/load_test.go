@@ -23,6 +23,8 @@ const (
 	warmUp    = 10
 	// defaultPace is the time between two submits. Clients do not wait for each other.
 	defaultPace = 200 * time.Millisecond
+	// brisk is the pace for faults that are over in a moment, and should find much in flight.
+	brisk = 60 * time.Millisecond
 )
 
 //go:embed testdata/*.yaml

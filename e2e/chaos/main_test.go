@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "write the table of faults to docs/chaos
 func TestMain(m *testing.M) {
 	flag.Parse()
 	code := testkit.Run(m, link.Leftovers()...)
-	fmt.Print(suite.table())
+	fmt.Print(suite.text())
 	if code == 0 && *update {
 		if err := suite.write(); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -17,14 +16,14 @@ import (
 func TestI04_KillEachService(t *testing.T) {
 	f := start(t, harness.FleetConfig{})
 	t.Run("all at once", func(t *testing.T) {
-		endure(t, f.For(t), fault{name: "kill -9 of every process at once", doubts: true, strike: func(t *testing.T, f *harness.Fleet) {
+		endure(t, f.For(t), fault{name: "kill -9 of every process at once", pace: brisk, doubts: true, strike: func(t *testing.T, f *harness.Fleet) {
 			kill(t, f.All()...)
 		}})
 	})
 	// The provider does not see these die: whatever they leave behind, nothing is sent twice.
 	t.Run("those that hold no call", func(t *testing.T) {
 		full(t)
-		endure(t, f.For(t), fault{name: "kill -9 of each service in turn, but gateways", strike: func(t *testing.T, f *harness.Fleet) {
+		endure(t, f.For(t), fault{name: "kill -9 of each service in turn, but gateways", pace: brisk, strike: func(t *testing.T, f *harness.Fleet) {
 			for _, service := range []string{serve.StepRunner, serve.Orchestrator, serve.Intake} {
 				awaitCalls(t, f)
 				kill(t, f.Of(service)...)
@@ -33,7 +32,7 @@ func TestI04_KillEachService(t *testing.T) {
 	})
 	t.Run("gateways", func(t *testing.T) {
 		full(t)
-		endure(t, f.For(t), fault{name: "kill -9 of all gateways", doubts: true, strike: func(t *testing.T, f *harness.Fleet) {
+		endure(t, f.For(t), fault{name: "kill -9 of all gateways", pace: brisk, doubts: true, strike: func(t *testing.T, f *harness.Fleet) {
 			kill(t, f.Of(serve.LLMGateway)...)
 		}})
 	})
@@ -49,61 +48,6 @@ func TestI04_RollingRestart(t *testing.T) {
 		}
 	}})
 	require.Zero(t, v.startedAgain, "attempts that a restart in order has cost")
-}
-
-// TestI06_PausedWorkerChangesNothing stops processes for longer than their leases, so that others take over what they hold,
-// and lets them wake up in the middle of it.
-func TestI06_PausedWorkerChangesNothing(t *testing.T) {
-	f := start(t, harness.FleetConfig{})
-	t.Run("runner", func(t *testing.T) {
-		v := endure(t, f.For(t), fault{name: "SIGSTOP of a runner for two leases", strike: func(t *testing.T, f *harness.Fleet) {
-			pause(t, f, 2*lease, f.Of(serve.StepRunner)[0])
-		}})
-		require.Positive(t, v.startedAgain, "the runner held nothing that could have been given to another")
-	})
-	t.Run("gateway", func(t *testing.T) {
-		full(t)
-		endure(t, f.For(t), fault{name: "SIGSTOP of a gateway for two leases", doubts: true, strike: func(t *testing.T, f *harness.Fleet) {
-			pause(t, f, 2*lease, f.Of(serve.LLMGateway)[0])
-		}})
-	})
-	// All replicas of them, so that nobody can take over: work stands still, and nobody is taken for dead when it goes on.
-	t.Run("orchestrators and intake", func(t *testing.T) {
-		full(t)
-		v := endure(t, f.For(t), fault{name: "SIGSTOP of all orchestrators, then of intake, for two leases", strike: func(t *testing.T, f *harness.Fleet) {
-			pause(t, f, 2*lease, f.Of(serve.Orchestrator)...)
-			pause(t, f, 2*lease, f.Of(serve.Intake)...)
-		}})
-		require.Zero(t, v.startedAgain, "runners were taken for dead because the orchestrators had been away")
-	})
-}
-
-// pause stops replicas that have work in flight where they stand, for a time.
-func pause(t *testing.T, f *harness.Fleet, during time.Duration, replicas ...*harness.Replica) {
-	t.Helper()
-	awaitCalls(t, f)
-	for _, r := range replicas {
-		r.Pause()
-	}
-	last(t, during)
-	for _, r := range replicas {
-		r.Resume()
-	}
-	for _, r := range replicas {
-		harness.Eventually(t, func() error { return r.Ready(t.Context()) })
-	}
-}
-
-// last lets a fault last for a time, which is part of what it is.
-func last(t *testing.T, during time.Duration) {
-	t.Helper()
-	timer := time.NewTimer(during)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-t.Context().Done():
-		t.Fatal(t.Context().Err())
-	}
 }
 
 // kill ends the replicas as a crash does, all at the same time, and waits until those that take their place are ready.

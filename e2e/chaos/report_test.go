@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"text/tabwriter"
+	"time"
 
 	"pawl.internal/e2e/harness"
 )
@@ -21,9 +23,29 @@ var introduction string
 var suite verdicts
 
 type verdicts struct {
-	mu   sync.Mutex
-	rows []verdict // guarded by mu
+	mu      sync.Mutex
+	rows    []verdict // guarded by mu
+	timings []timing  // guarded by mu
 }
+
+// timing is how long something took that a promise bounds.
+type timing struct {
+	what                   string
+	n                      int
+	median, longest, bound time.Duration
+}
+
+func (s *verdicts) addTiming(t timing) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.timings = append(s.timings, t)
+}
+
+func (t timing) cells() []string {
+	return []string{t.what, fmt.Sprint(t.n), seconds(t.median), seconds(t.longest), seconds(t.bound)}
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()) }
 
 func (s *verdicts) add(v verdict) {
 	s.mu.Lock()
@@ -46,53 +68,50 @@ func (v verdict) cells() []string {
 	return append(cells, fmt.Sprintf("%.1f", v.recovery.Seconds()))
 }
 
-// table is what a person reads at the end of the tests.
-func (s *verdicts) table() string {
+// tables are those of the suite, each with its header.
+func (s *verdicts) tables() (tables [][][]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.rows) == 0 {
-		return ""
+	faults, timings := [][]string{header()}, [][]string{{"time", "steps", "median", "longest", "promised"}}
+	for _, v := range s.rows {
+		faults = append(faults, v.cells())
 	}
-	var text bytes.Buffer
-	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
-	for _, cells := range s.lines() {
-		for _, cell := range cells {
-			fmt.Fprintf(w, "%s\t", cell)
-		}
-		fmt.Fprintln(w)
+	for _, t := range s.timings {
+		timings = append(timings, t.cells())
 	}
-	_ = w.Flush() // a buffer takes everything
-	return text.String()
+	return [][][]string{faults, timings}
 }
 
-// lines are the header and the rows. s.mu is held.
-func (s *verdicts) lines() [][]string {
-	lines := [][]string{header()}
-	for _, v := range s.rows {
-		lines = append(lines, v.cells())
+// text is what a person reads at the end of the tests.
+func (s *verdicts) text() string {
+	var text bytes.Buffer
+	for _, table := range s.tables() {
+		if len(table) == 1 {
+			continue
+		}
+		w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
+		for _, cells := range table {
+			fmt.Fprintln(w, strings.Join(cells, "\t")+"\t")
+		}
+		_ = w.Flush() // a buffer takes everything
+		fmt.Fprintln(&text)
 	}
-	return lines
+	return text.String()
 }
 
 // page is the documentation's.
 func page() string { return filepath.Join(harness.Root(), "docs", "chaos.md") }
 
-// write writes the table to the documentation.
+// write writes the tables to the documentation.
 func (s *verdicts) write() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var text bytes.Buffer
-	text.WriteString(introduction)
-	for i, cells := range s.lines() {
-		for _, cell := range cells {
-			fmt.Fprintf(&text, "| %s ", cell)
-		}
-		text.WriteString("|\n")
-		if i == 0 {
-			for i := range cells {
-				text.WriteString([]string{"| --- ", "| ---: "}[min(i, 1)])
+	text := bytes.NewBufferString(introduction)
+	for _, table := range s.tables() {
+		fmt.Fprintln(text)
+		for i, cells := range table {
+			fmt.Fprintf(text, "| %s |\n", strings.Join(cells, " | "))
+			if i == 0 {
+				fmt.Fprintf(text, "| --- |%s\n", strings.Repeat(" ---: |", len(cells)-1))
 			}
-			text.WriteString("|\n")
 		}
 	}
 	return os.WriteFile(page(), text.Bytes(), 0o644) //nolint:gosec // a file of the repository, for everybody

@@ -124,6 +124,46 @@ func TestProcessIsAwaitedPausedAndEnded(t *testing.T) {
 	p.Kill()
 }
 
+func TestSupervisedProgramIsStartedAnewUntilItIsDown(t *testing.T) {
+	t.Parallel()
+	address := freeAddress(t)
+	s := testkit.Supervise(t, testkit.ProcessConfig{Path: os.Args[0], Env: []string{roleVariable + "=serve " + address}})
+	quick := http.Client{Timeout: 100 * time.Millisecond, Transport: &http.Transport{DisableKeepAlives: true}}
+	ask := func() error {
+		response, err := quick.Get("http://" + address) // it has a timeout
+		if err != nil {
+			return err
+		}
+		return response.Body.Close()
+	}
+	await := func(starts int) {
+		t.Helper()
+		testkit.Eventually(t, 10*time.Second, func() error {
+			if n := s.Starts(); n != starts {
+				return fmt.Errorf("it was started %d times", n)
+			}
+			return ask()
+		})
+	}
+	await(1)
+	first := s.PID()
+	for starts, end := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
+		s.Signal(end)
+		await(starts + 2)
+	}
+	require.NotEqual(t, first, s.PID())
+	s.Pause()
+	require.Error(t, ask())
+	s.Resume()
+	await(3)
+	s.Down()
+	s.Down()
+	require.Error(t, ask())
+	s.Up()
+	s.Up()
+	await(4)
+}
+
 func TestFailuresOfTheHarnessFailTheTest(t *testing.T) {
 	t.Parallel()
 	failed := func(fn func(tb testing.TB)) string {
