@@ -15,7 +15,6 @@ import (
 	"pawl.internal/services/testkit"
 )
 
-//nolint:gochecknoglobals // flags of a test binary are global by nature
 var update = flag.Bool("update", false, "write the table of faults to docs/chaos.md")
 
 func TestMain(m *testing.M) {

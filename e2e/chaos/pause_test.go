@@ -88,7 +88,7 @@ func staleGateway(t *testing.T, f *harness.Fleet) {
 }
 
 // fewHeld is the least work that a process must have in its hands for its fault to mean something.
-const fewHeld = 3
+const fewHeld = 5
 
 // heldStep is a step or shard that a runner holds.
 type heldStep struct {

@@ -18,8 +18,6 @@ import (
 var introduction string
 
 // suite collects the verdicts of all tests of this binary, for the table at its end.
-//
-//nolint:gochecknoglobals // see above
 var suite verdicts
 
 type verdicts struct {

@@ -138,7 +138,7 @@ func requireCallbacks(t *testing.T, f *harness.Fleet, runs []string) {
 func requireHealthy(t *testing.T, f *harness.Fleet) {
 	t.Helper()
 	f.For(t).AwaitReady()
-	doctor(t, f)
+	harness.RequireHealthy(t, f.DatabaseURL(), f.API.Redis)
 }
 
 // count is the single number that a query about the runs gives.
