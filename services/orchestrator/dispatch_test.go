@@ -1,10 +1,8 @@
 package orchestrator_test
 
 import (
-	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -138,33 +136,4 @@ func TestReplicasShareTheWindow(t *testing.T) {
 	require.Equal(t, 40, r.count(`core.pipeline_run WHERE status = 'done'`))
 	require.Zero(t, r.count(`core.pipeline_step_result WHERE attempt <> 1`))
 	r.streamHas(0)
-}
-
-// An idle system asks PostgreSQL a few questions a second. What its sessions did at the start shows late in the statistics,
-// so one quiet period is enough. It runs alone: next to others, connections that idled are asked whether they are alive.
-func TestIdleSystemAsksLittle(t *testing.T) {
-	const period = 3 * time.Second
-	r := setup(t)
-	r.newRunner()
-	before, began := r.transactions(), time.Now()
-	testkit.Eventually(t, patience, func() error {
-		passed := time.Since(began)
-		if passed < period {
-			return errors.New("the period is not over")
-		}
-		now := r.transactions()
-		perSecond := float64(now-before) / passed.Seconds()
-		before, began = now, time.Now()
-		if perSecond > 6 {
-			return fmt.Errorf("%.1f transactions a second", perSecond)
-		}
-		return nil
-	})
-}
-
-// transactions returns how many the sessions of the test's database have ended.
-func (r *replica) transactions() (n int) {
-	r.t.Helper()
-	r.scan(`SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()`, nil, &n)
-	return n
 }
