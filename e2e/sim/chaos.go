@@ -67,6 +67,40 @@ func (c *chaos) strike() {
 	}
 }
 
+// powerCut ends a runner and PostgreSQL at once.
+func (s *Sim) powerCut(p *process) {
+	s.note("chaos", "the power fails at %s and the database", p.name)
+	s.seen.count(SeenPowerCut)
+	s.pg.crash(s.between(500*time.Millisecond, 3*time.Second))
+	p.crash(s.between(time.Second, 8*time.Second))
+}
+
+// looksForTrouble notes who is not well.
+func (s *Sim) looksForTrouble() {
+	for _, p := range s.processes() {
+		if !p.up || s.now < p.asleep || s.cut(p, nil) {
+			p.troubled = s.now
+		}
+	}
+	if !s.pg.up() || !s.redis.up() {
+		s.storesTroubled = s.now
+	}
+}
+
+// processesCalm reports whether no process has been in trouble for so long; calm, whether the stores were well, too.
+func (s *Sim) processesCalm(d time.Duration) bool {
+	for _, p := range s.processes() {
+		if !p.up || s.now < p.asleep+d || s.now < p.troubled+d {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *Sim) calm(d time.Duration) bool {
+	return s.processesCalm(d) && s.pg.up() && s.redis.up() && s.now >= s.storesTroubled+d
+}
+
 // anOrchestrator is the one that a caller is led to.
 func (s *Sim) anOrchestrator() *orchestrator { return s.orchestrators[s.below(len(s.orchestrators))] }
 

@@ -69,9 +69,24 @@ func (c *clients) tryDecide(kind Seen, run int, before func(*working), ev machin
 				return
 			case done:
 				c.s.seen.count(kind)
+				c.regret(kind, run)
 			}
 			c.open--
 		})
+}
+
+// regret has a person run again what was cancelled a moment ago.
+func (c *clients) regret(kind Seen, run int) {
+	if kind != SeenCancelled || !c.s.mishap(0.4) {
+		return
+	}
+	c.after(c.s.between(100*time.Millisecond, 3*time.Second), func() {
+		r := c.s.core.runs[run]
+		step := c.s.below(r.pipeline.plan.Total)
+		c.decide(SeenRerun, run, nil, machine.RerunFrom{
+			Actor: machine.Actor{Name: "person:ann"}, Step: step, Generation: r.head.State.Heads[step].Generation, KeepEffects: true,
+		}, false)
+	})
 }
 
 // decision draws what a person does now about some run.

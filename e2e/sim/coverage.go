@@ -10,6 +10,7 @@ const (
 	SeenPause
 	SeenTerminate
 	SeenCutOff
+	SeenPowerCut
 	SeenLost
 	SeenDuplicated
 	SeenDelayed
@@ -111,7 +112,7 @@ func (k Seen) String() string { return seenNames()[k] }
 func seenNames() [seenKinds]string {
 	return [seenKinds]string{
 		SeenCrash: "processes crashed", SeenCrashAtPoint: "... between two actions", SeenPause: "processes stopped for a while",
-		SeenTerminate: "processes asked to leave", SeenCutOff: "processes cut off", SeenLost: "messages lost",
+		SeenTerminate: "processes asked to leave", SeenCutOff: "processes cut off", SeenPowerCut: "power cuts", SeenLost: "messages lost",
 		SeenDuplicated: "messages delivered twice", SeenDelayed: "messages late", SeenPostgresAway: "PostgreSQL away",
 		SeenPostgresCrash: "PostgreSQL crashed", SeenCommitLost: "asynchronous commits lost", SeenUnknownCommit: "commits of unknown fate",
 		SeenRedisAway: "Redis away", SeenFlush: "Redis flushed", SeenEntryLost: "stream entries lost",

@@ -158,6 +158,9 @@ func (h *hold) succeed() {
 func (h *hold) beginEffect() {
 	h.began = true
 	h.r.s.outside.begin(h)
+	if h.r.s.mishap(0.01) {
+		h.r.s.powerCut(h.r.process)
+	}
 }
 
 func (h *hold) endEffect() {

@@ -81,6 +81,7 @@ func (g *gateway) judge() {
 	g.s.pg.tx(g.process, func() func() {
 		for _, o := range orphans {
 			g.s.seen.count(SeenOrphan)
+			g.s.oracle.expiresGateway(o)
 			g.s.ledger.settle(o)
 		}
 		return nil

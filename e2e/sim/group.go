@@ -191,7 +191,8 @@ func (g *group) apply(e *coreEvent) {
 		return
 	}
 	before, _ := w.rows.Get(e.Key)
-	ev := g.core.s.unguarded(e.make(g.now), before)
+	said := e.make(g.now)
+	ev := g.core.s.unguarded(said, before)
 	if claim, ok := ev.(machine.Claimed); ok && before.Status == machine.StepRunning && !g.core.s.guard(GuardClaimOnce) {
 		e.answer, e.grant = machine.Granted, g.grantOf(w, e.Key)
 		g.core.s.oracle.granted(w, claim, before)
@@ -210,7 +211,7 @@ func (g *group) apply(e *coreEvent) {
 	if inFlight(before) && !inFlight(after) {
 		g.freed++
 	}
-	g.core.s.oracle.applied(w, ev, outcome.Answer, before, after)
+	g.core.s.oracle.applied(w, said, outcome.Answer, before)
 }
 
 // refuse notes why an event has no effect; one that misses rows which an event before it has made necessary is done alone.

@@ -70,7 +70,7 @@ func call[T any](
 	}
 	if s.mishap(0.005) {
 		s.seen.count(SeenDuplicated)
-		ask()
+		s.queue.add(event{at: s.now + s.between(0, 15*time.Second), do: ask}) // it lay in the hands of somebody who slept
 	}
 }
 

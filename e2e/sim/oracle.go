@@ -59,7 +59,7 @@ func attemptOf(ev machine.Event) (machine.Attempt, bool) {
 }
 
 // applied looks at an event of a step that was taken.
-func (o *oracle) applied(w *working, ev machine.Event, answer machine.Answer, before, after machine.Live) {
+func (o *oracle) applied(w *working, ev machine.Event, answer machine.Answer, before machine.Live) {
 	if e, claim := ev.(machine.Claimed); claim && answer == machine.Granted {
 		o.granted(w, e, before)
 	}
@@ -78,13 +78,15 @@ func (o *oracle) applied(w *working, ev machine.Event, answer machine.Answer, be
 		o.s.fail(PromiseStale, "run %d step %d/%d: an outcome of generation %d was taken in %d", w.no, a.Step, a.Shard, a.Generation, before.Generation)
 	}
 	o.s.outside.ended(stepRef{w.no, a.Ref}, a.Fence)
-	_ = after
 }
 
 // granted: nobody is given what is finished, or what somebody else has.
 func (o *oracle) granted(w *working, e machine.Claimed, before machine.Live) {
 	if before.Status == machine.StepRunning && before.Fence != e.Fence {
 		o.s.fail(PromiseNeverTwice, "run %d step %d/%d is granted to two runners", w.no, e.Step, e.Shard)
+	}
+	if o.s.core.runnerRow(e.Worker) == nil {
+		o.s.fail(PromiseLease, "run %d step %d/%d is granted to a runner that has never had a lease", w.no, e.Step, e.Shard)
 	}
 	res, there := w.stored.results[e.Key]
 	if there && res.Generation == e.Generation && (res.Status == machine.StepDone || res.Status == machine.StepSkipped) {
@@ -283,6 +285,28 @@ func (o *oracle) purse(run int) {
 }
 
 func (o *oracle) settled(c *callRow, _ *try) { o.purse(c.key.run) }
+
+// tellsCancel: the gateway is told to abort a run's calls only when none can begin any more.
+func (o *oracle) tellsCancel(r *run) {
+	if p := o.s.ledger.purses[r.no]; p == nil || !p.closed {
+		o.s.fail(PromiseCancel, "run %d: its calls are aborted before its purse is closed", r.no)
+	}
+}
+
+// drops: a runner forgets only what is not its business any more.
+func (o *oracle) drops(h *hold) {
+	row, live := o.s.core.runs[h.ref.run].live[h.ref.Key]
+	if live && row.Status == machine.StepRunning && row.Fence == h.fence && row.Generation == h.ref.Generation {
+		o.s.fail(PromiseRecovers, "%s forgets %v, which is still running with it", h.r.name, h)
+	}
+}
+
+// expires: nobody is taken for dead who lives, because the store or the judge was away.
+func (o *oracle) expires(p *process) {
+	if o.s.processesCalm(lease + 2*time.Second) {
+		o.s.fail(PromiseJudge, "%s is taken for dead, and lives", p.name)
+	}
+}
 
 // aborts: what was cancelled is aborted, and nothing that has begun since the run was opened again.
 func (o *oracle) aborts(f *flight) {

@@ -19,6 +19,8 @@ type process struct {
 	callers []*caller
 	// boot begins a life; terminate is told to end one in good order (SIGTERM), and calls exit.
 	boot, terminate func()
+	// troubled is when it was last down, asleep or cut off.
+	troubled time.Duration
 }
 
 // caller waits for the answer of a process.
@@ -40,7 +42,7 @@ func (p *process) clock() time.Duration {
 
 // start begins a life.
 func (p *process) start() {
-	p.up, p.asleep = true, 0
+	p.up, p.asleep, p.troubled = true, 0, p.s.now
 	p.life++
 	p.boot()
 }

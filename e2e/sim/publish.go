@@ -1,6 +1,10 @@
 package sim
 
-import "time"
+import (
+	"time"
+
+	"pawl.internal/services/orchestrator/machine"
+)
 
 const (
 	relayEvery   = 5 * time.Second
@@ -109,16 +113,15 @@ func (o *orchestrator) tellCancels(then func(error)) {
 		then(errUnavailable)
 		return
 	}
-	type toldCancel struct {
-		run int
-		owedCancel
-	}
 	var told []toldCancel
 	for _, r := range o.s.core.runs {
 		if r.gate != nil && o.s.guard(GuardGateFirst) {
 			continue
 		}
 		for _, c := range r.cancels {
+			if c.step == machine.AllSteps {
+				o.s.oracle.tellsCancel(r)
+			}
 			told = append(told, toldCancel{r.no, c})
 		}
 	}
@@ -128,6 +131,10 @@ func (o *orchestrator) tellCancels(then func(error)) {
 	}
 	left, failed := len(told), error(nil)
 	for _, t := range told {
+		late := time.Duration(0)
+		if o.s.mishap(0.1) { // it is a while before its turn comes
+			late = o.s.between(time.Second, 12*time.Second)
+		}
 		done := func(err error) {
 			if err != nil {
 				failed = err
@@ -136,17 +143,27 @@ func (o *orchestrator) tellCancels(then func(error)) {
 				then(failed)
 			}
 		}
-		g := o.s.aGateway()
-		call(o.process, g.process, 5*time.Second,
-			func(reply func(bool, error)) { g.cancelCalls(t.run, t.step, t.generation, reply) },
-			func(_ bool, err error) {
-				if err != nil && o.s.guard(GuardRelay) {
-					done(err)
-					return
-				}
-				o.s.pg.tx(o.process, func() func() { o.s.core.confirmCancel(t.run, t.owedCancel); return nil }, done)
-			})
+		o.after(late, func() { o.tellCancel(t, done) })
 	}
+}
+
+// toldCancel is a cancel as it was told.
+type toldCancel struct {
+	run int
+	owedCancel
+}
+
+func (o *orchestrator) tellCancel(t toldCancel, done func(error)) {
+	g := o.s.aGateway()
+	call(o.process, g.process, 5*time.Second,
+		func(reply func(bool, error)) { g.cancelCalls(t.run, t.step, t.generation, reply) },
+		func(_ bool, err error) {
+			if err != nil && o.s.guard(GuardRelay) {
+				done(err)
+				return
+			}
+			o.s.pg.tx(o.process, func() func() { o.s.core.confirmCancel(t.run, t.owedCancel); return nil }, done)
+		})
 }
 
 // confirmCancel forgets a cancel that was told, unless it was owed anew since.

@@ -20,6 +20,8 @@ const (
 func (o *oracle) begin() {
 	var tick func()
 	tick = func() {
+		o.s.looksForTrouble()
+		o.always()
 		if o.s.healed && o.s.now > o.s.healedAt+calm {
 			o.noticed()
 		}
@@ -140,15 +142,69 @@ func (o *oracle) forgotten(r *run, l machine.Live) string {
 		return "its runner has never had a lease"
 	case row.leaseUntil < o.s.now-2*time.Second:
 		return "its runner's lease has run out"
-	case row.leaseUntil < o.s.now || o.s.ago(l.ClaimedAt) < lease+6*time.Second:
+	default:
 		return ""
 	}
+}
+
+// always checks what must have been noticed also while things go wrong, as soon as all are well for a moment.
+func (o *oracle) always() {
 	for _, w := range o.s.runners {
-		if w.instance == l.Worker && w.up && !w.knows(r.no, l.Key) {
-			return "its runner lives, and does not know of it"
+		for _, h := range w.holds {
+			o.strange(h)
 		}
 	}
-	return ""
+	o.closedPurses()
+	if !o.s.calm(6 * time.Second) {
+		return
+	}
+	for _, r := range o.s.core.runs {
+		for _, l := range r.rows() {
+			if l.Status == machine.StepRunning && o.s.ago(l.ClaimedAt) > lease+6*time.Second {
+				o.unlisted(r, l)
+			}
+		}
+	}
+}
+
+// strange: a runner is told to let go of what is not its business any more.
+func (o *oracle) strange(h *hold) {
+	row, live := o.s.core.runs[h.ref.run].live[h.ref.Key]
+	mine := live && row.Status == machine.StepRunning && row.Fence == h.fence && row.Generation == h.ref.Generation
+	switch {
+	case mine || !o.s.calm(0):
+		h.strange = 0
+	case h.strange == 0:
+		h.strange = o.s.now
+	case o.s.now > h.strange+8*time.Second && o.s.calm(8*time.Second) && !h.r.draining:
+		o.s.fail(PromiseStale, "%s goes on with %v, which is not its any more", h.r.name, h)
+	}
+}
+
+func (o *oracle) unlisted(r *run, l machine.Live) {
+	for _, w := range o.s.runners {
+		if w.instance == l.Worker && w.up && !w.draining && w.claims == 0 && !w.knows(r.no, l.Key) {
+			o.s.fail(PromiseRecovers, "run %d step %d/%d is running with %s, which does not know of it", r.no, l.Step, l.Shard, w.name)
+		}
+	}
+}
+
+// expiresRunner and expiresGateway look at who is taken for dead.
+func (o *oracle) expiresRunner(instance machine.ID) {
+	for _, r := range o.s.runners {
+		if r.up && r.instance == instance {
+			o.expires(r.process)
+		}
+	}
+}
+
+func (o *oracle) expiresGateway(c *settleCall) {
+	t := o.s.ledger.calls[c.key].tries[c.tryNo-1]
+	for _, g := range o.s.gateways {
+		if g.up && g.holder == t.holder && t.state == tryInFlight {
+			o.expires(g.process)
+		}
+	}
 }
 
 // noticedCalls: every request in flight is somebody's, and those of closed purses are ended.
@@ -174,11 +230,18 @@ func (o *oracle) noticedCalls() {
 			}
 		}
 	}
+}
+
+// closedPurses: calls of a closed purse end, on whichever gateway.
+func (o *oracle) closedPurses() {
 	for _, g := range o.s.gateways {
 		for _, f := range g.flights {
-			p := l.purses[f.q.key.run]
-			if g.purseEnds(f) && o.s.now-p.closedAt > 3*time.Second && f.ended == notEnded {
-				o.s.fail(PromiseCancel, "run %d: a call goes on, %v after the purse was closed", f.q.key.run, o.s.now-p.closedAt)
+			if !g.purseEnds(f) || f.ended != notEnded || f.finished {
+				continue
+			}
+			since := max(o.s.ledger.purses[f.q.key.run].closedAt, g.asleep, g.troubled, o.s.pg.away, o.s.storesTroubled)
+			if o.s.now > since+3*time.Second {
+				o.s.fail(PromiseCancel, "run %d: a call goes on, 3 s after its purse was closed", f.q.key.run)
 			}
 		}
 	}
@@ -249,6 +312,9 @@ func (o *oracle) finalRun(r *run) {
 		s.fail(PromiseOneEnd, "run %d is %s, and its journal says otherwise", r.no, r.head.Status)
 	}
 	p := s.ledger.purses[r.no]
+	if !r.pipeline.noCalls {
+		o.finalGate(r, p)
+	}
 	if p == nil {
 		return
 	}
@@ -258,5 +324,15 @@ func (o *oracle) finalRun(r *run) {
 	}
 	if r.cost != p.spent {
 		s.fail(PromiseMoney, "run %d shows a cost of %d, and has spent %d", r.no, r.cost, p.spent)
+	}
+}
+
+// finalGate: the purse is closed when the run has ended without success, or is about to; else it is open.
+func (o *oracle) finalGate(r *run, p *purse) {
+	ending := r.head.State.Ending
+	ends := ending != nil && ending.Status != machine.RunRunning
+	ends = ends || r.head.Status == machine.RunFailed || r.head.Status == machine.RunCancelled
+	if closed := p != nil && p.closed; closed != ends {
+		o.s.fail(PromiseCancel, "run %d is %s, and its purse is closed: %v", r.no, r.head.Status, closed)
 	}
 }

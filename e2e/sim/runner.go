@@ -45,6 +45,8 @@ type hold struct {
 	fence machine.ID
 	grant *grant
 	watch stopwatch
+	// strange is since when PostgreSQL has known nothing of it; 0 while it does.
+	strange time.Duration
 	// over says that its outcome is not wanted any more; began that its outside effect has begun.
 	over, began bool
 	deadline    time.Duration
@@ -175,6 +177,7 @@ func (r *runner) hold(e *entry, fence machine.ID, g *grant) {
 
 // drop ends a hold whose step is no longer this runner's business.
 func (r *runner) drop(h *hold) {
+	r.s.oracle.drops(h)
 	h.over = true
 	r.holds = slices.DeleteFunc(r.holds, func(o *hold) bool { return o == h })
 	r.end(h.entry)

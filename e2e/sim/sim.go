@@ -65,6 +65,8 @@ type Sim struct {
 	healed   bool
 	healedAt time.Duration
 	over     bool
+	// storesTroubled is when PostgreSQL or Redis was last away.
+	storesTroubled time.Duration
 
 	pg     *postgres
 	core   *core

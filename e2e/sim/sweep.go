@@ -87,7 +87,9 @@ func (o *orchestrator) due(r *run, l machine.Live) *coreEvent {
 	}
 	if l.Status == machine.StepRunning && o.s.guard(GuardReaper) && o.mayExpire() {
 		if row := o.s.core.runnerRow(l.Worker); row != nil && row.leaseUntil <= o.s.now {
-			return expiration(r, l)
+			e := expiration(r, l)
+			e.before = func(*working) { o.s.oracle.expiresRunner(l.Worker) }
+			return e
 		}
 	}
 	return nil
