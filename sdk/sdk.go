@@ -108,12 +108,12 @@ func (c *Client) Close() error { return c.conn.Close() }
 func JSON(document string) *pawlv1.JsonValue { return &pawlv1.JsonValue{Json: document} }
 
 // serviceConfig repeats calls while no server takes them. All methods may be repeated: the creating ones have a key. Only
-// RetryRun may not.
+// RetryRun and RerunRun may not: their callers repeat them with the run's etag.
 const serviceConfig = `{
   "loadBalancingConfig": [{"round_robin": {}}],
   "retryThrottling": {"maxTokens": 100, "tokenRatio": 0.1},
   "methodConfig": [
-    {"name": [{"service": "pawl.v1.RunService", "method": "RetryRun"}]},
+    {"name": [{"service": "pawl.v1.RunService", "method": "RetryRun"}, {"service": "pawl.v1.RunService", "method": "RerunRun"}]},
     {
       "name": [
         {"service": "pawl.v1.RunService"}, {"service": "pawl.v1.DocumentService"},

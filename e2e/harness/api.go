@@ -100,11 +100,18 @@ type Step struct {
 }
 
 // Steps returns the steps and shards of a run.
-func (s *System) Steps(id string) []Step {
+func (s *System) Steps(id string) (steps []Step) {
 	s.t.Helper()
-	var list struct{ Steps []Step }
-	require.NoError(s.t, s.get("/v1/runs/"+id+"/steps", &list))
-	return list.Steps
+	for token, more := "", true; more; {
+		var page struct {
+			Steps []Step
+			Next  string `json:"next_page_token"`
+		}
+		require.NoError(s.t, s.get("/v1/runs/"+id+"/steps?page_size=1000&page_token="+token, &page))
+		steps = append(steps, page.Steps...)
+		token, more = page.Next, page.Next != ""
+	}
+	return steps
 }
 
 // Call is a question to a model, with the requests that were sent for it.

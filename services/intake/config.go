@@ -14,8 +14,8 @@ const mostDocumentBytes = 24 << 20
 
 // Config is what intake is told at its start.
 type Config struct {
-	Database pg.Config        `embed:"" prefix:"database-"`
-	Redis    redisconn.Config `embed:"" prefix:"redis-"`
+	Database pg.Config        `kong:"-"`
+	Redis    redisconn.Config `kong:"-"`
 
 	REST             string        `help:"Address of the REST API." default:"127.0.0.1:8080" placeholder:"host:port" name:"rest"`
 	MaxBodyBytes     int           `help:"Largest body of a call, in bytes." default:"102400"`

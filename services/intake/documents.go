@@ -25,13 +25,17 @@ const (
 func (s *Service) CreateDocument(
 	ctx context.Context, req *pawlv1.CreateDocumentRequest,
 ) (*pawlv1.CreateDocumentResponse, error) {
-	mediaType, err := s.checkDocument(req)
-	if err != nil {
-		return nil, err
-	}
 	idempotency, err := idempotency(ctx, pawlv1.DocumentService_CreateDocument_FullMethodName, req)
 	if err != nil {
 		return nil, err
+	}
+	mediaType, err := s.checkDocument(req)
+	if err != nil {
+		found, err := s.earlier(ctx, kindDocument, idempotency, err)
+		if err != nil {
+			return nil, err
+		}
+		return &pawlv1.CreateDocumentResponse{DocumentId: found.GetResourceId(), Replayed: true}, nil
 	}
 	created, err := s.orchestrator.CreateDocument(ctx, &systemv1.CreateDocumentRequest{
 		Tenant: callerOf(ctx).tenant, Idempotency: idempotency, Content: []byte(req.GetText()),
@@ -81,6 +85,18 @@ func (s *Service) ExtractDocument(
 	if err != nil {
 		return nil, err
 	}
+	created, err := s.submitExtraction(ctx, req, idempotency)
+	if created, err = s.orEarlier(ctx, kindExtract, idempotency, created, err); err != nil {
+		return nil, err
+	}
+	return &pawlv1.ExtractDocumentResponse{
+		RunId: created.GetRunId(), Status: created.GetStatus(), Replayed: created.GetReplayed(),
+	}, nil
+}
+
+func (s *Service) submitExtraction(
+	ctx context.Context, req *pawlv1.ExtractDocumentRequest, idempotency *systemv1.Idempotency,
+) (*systemv1.CreateRunResponse, error) {
 	found, err := s.orchestrator.GetDocument(ctx, &systemv1.GetDocumentRequest{
 		Tenant: callerOf(ctx).tenant, DocumentId: req.GetDocumentId(), WithContent: true,
 	})
@@ -91,17 +107,11 @@ func (s *Service) ExtractDocument(
 	if err != nil {
 		return nil, err
 	}
-	created, err := s.submit(ctx, submission{
+	return s.submit(ctx, submission{
 		kind: kindExtract, idempotency: idempotency, pipeline: cmp.Or(req.GetPipeline(), defaultExtraction), input: input,
 		entityID: found.GetDocument().GetExternalId(), documentID: req.GetDocumentId(), class: req.GetClass(),
 		callbackURL: req.GetCallbackUrl(), budgetUSD: req.GetBudgetUsd(),
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &pawlv1.ExtractDocumentResponse{
-		RunId: created.GetRunId(), Status: created.GetStatus(), Replayed: created.GetReplayed(),
-	}, nil
 }
 
 // textInput is the input of a run over a text: {"text": …}.

@@ -37,6 +37,7 @@ type orchestrator struct {
 	away      error
 	created   []*systemv1.CreateRunRequest
 	actions   []string
+	moreSteps string // token of the next page of steps
 	runs      map[string]*stored
 	documents map[string]*systemv1.CreateDocumentRequest
 	pipelines map[string][]*pawlv1.Pipeline // by tenant
@@ -129,6 +130,26 @@ func (o *orchestrator) CreateRun(_ context.Context, req *systemv1.CreateRunReque
 	return &systemv1.CreateRunResponse{RunId: id, Status: o.runs[id].run.GetStatus(), Replayed: replayed}, nil
 }
 
+// FindSubmission answers as CreateRun would, without making anything.
+func (o *orchestrator) FindSubmission(_ context.Context, req *systemv1.FindSubmissionRequest) (*systemv1.FindSubmissionResponse, error) {
+	end, err := o.begin("FindSubmission")
+	defer end()
+	if err != nil {
+		return nil, err
+	}
+	if _, known := o.keys[req.GetTenant()+"\x00"+req.GetIdempotency().GetKey()]; !known {
+		return &systemv1.FindSubmissionResponse{}, nil
+	}
+	id, _, err := o.once(req.GetTenant(), req.GetIdempotency())
+	if err != nil {
+		return nil, err
+	}
+	if found, ok := o.runs[id]; ok {
+		return &systemv1.FindSubmissionResponse{ResourceId: id, Kind: found.kind, Status: found.run.GetStatus()}, nil
+	}
+	return &systemv1.FindSubmissionResponse{ResourceId: id, Kind: "document"}, nil
+}
+
 func (o *orchestrator) find(tenant, id string) (*stored, error) {
 	if found, ok := o.runs[id]; ok && found.tenant == tenant {
 		return found, nil
@@ -175,7 +196,7 @@ func (o *orchestrator) ListRuns(_ context.Context, req *systemv1.ListRunsRequest
 }
 
 func (o *orchestrator) ListRunSteps(_ context.Context, req *systemv1.ListRunStepsRequest) (*systemv1.ListRunStepsResponse, error) {
-	end, err := o.begin("ListRunSteps")
+	end, err := o.begin(fmt.Sprintf("ListRunSteps %d%s", req.GetPageSize(), req.GetPageToken()))
 	defer end()
 	if err != nil {
 		return nil, err
@@ -186,7 +207,7 @@ func (o *orchestrator) ListRunSteps(_ context.Context, req *systemv1.ListRunStep
 	return &systemv1.ListRunStepsResponse{Steps: []*pawlv1.RunStep{{
 		Name: "sections", Status: pawlv1.StepStatus_STEP_STATUS_DONE, Attempt: 1, CostUsd: "0.0001",
 		Output: &pawlv1.JsonValue{Json: `{"n": 1.50}`},
-	}}}, nil
+	}}, NextPageToken: o.moreSteps}, nil
 }
 
 func (o *orchestrator) ListRunEvents(_ context.Context, req *systemv1.ListRunEventsRequest) (*systemv1.ListRunEventsResponse, error) {
@@ -213,7 +234,7 @@ func (o *orchestrator) CancelRun(_ context.Context, req *systemv1.CancelRunReque
 	if err != nil {
 		return nil, err
 	}
-	o.actions = append(o.actions, "cancel "+req.GetActor()+" "+req.GetReason())
+	o.actions = append(o.actions, strings.TrimSpace("cancel "+req.GetActor()+" "+req.GetReason()+" "+req.GetEtag()))
 	return &systemv1.CancelRunResponse{Run: found.run}, nil
 }
 
@@ -228,6 +249,21 @@ func (o *orchestrator) RetryRun(_ context.Context, req *systemv1.RetryRunRequest
 	}
 	o.actions = append(o.actions, "retry "+req.GetActor()+" "+req.GetReason())
 	return nil, fault.New(faultv1.ErrorReason_ERROR_REASON_WRONG_STATE, "the run is queued, and only a failed one can be retried")
+}
+
+func (o *orchestrator) RerunRun(_ context.Context, req *systemv1.RerunRunRequest) (*systemv1.RerunRunResponse, error) {
+	end, err := o.begin("RerunRun")
+	defer end()
+	if err != nil {
+		return nil, err
+	}
+	found, err := o.find(req.GetTenant(), req.GetRunId())
+	if err != nil {
+		return nil, err
+	}
+	o.actions = append(o.actions, fmt.Sprintf("rerun %s %s from %s keeping %t as %s", req.GetActor(), req.GetReason(),
+		req.GetFromStep(), req.GetKeepEffects(), req.GetEtag()))
+	return &systemv1.RerunRunResponse{Run: found.run}, nil
 }
 
 func (o *orchestrator) CreatePipeline(_ context.Context, req *systemv1.CreatePipelineRequest) (*systemv1.CreatePipelineResponse, error) {
@@ -322,14 +358,28 @@ func (o *orchestrator) GetDocument(_ context.Context, req *systemv1.GetDocumentR
 	return answer, nil
 }
 
-// gateway knows the model "small".
+// forgetDocuments lets all documents expire.
+func (o *orchestrator) forgetDocuments() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	clear(o.documents)
+}
+
+// gateway knows the model "small", until it is to forget it.
 type gateway struct {
 	still
 	systemv1.UnimplementedGatewayServiceServer
 
-	mu    sync.Mutex
-	calls []string
-	away  error
+	mu     sync.Mutex
+	calls  []string
+	away   error
+	forgot bool
+}
+
+func (g *gateway) forgetModels() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.forgot = true
 }
 
 func (g *gateway) Register(r grpc.ServiceRegistrar) { systemv1.RegisterGatewayServiceServer(r, g) }
@@ -359,7 +409,9 @@ func (g *gateway) GetRoute(_ context.Context, req *systemv1.GetRouteRequest) (*s
 	if err := g.begin("GetRoute"); err != nil {
 		return nil, err
 	}
-	if req.GetName() != "small" {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if req.GetName() != "small" || g.forgot {
 		return nil, fault.New(faultv1.ErrorReason_ERROR_REASON_MODEL_UNKNOWN, "there is no model %s", req.GetName())
 	}
 	return &systemv1.GetRouteResponse{Targets: []string{"simulated/small"}}, nil

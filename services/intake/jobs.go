@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	faultv1 "pawl.internal/gen/pawl/fault/v1"
+	systemv1 "pawl.internal/gen/pawl/system/v1"
 	pawlv1 "pawl.internal/gen/pawl/v1"
 	"pawl.internal/services/internal/fault"
 )
@@ -21,6 +22,20 @@ func (s *Service) CreateJob(ctx context.Context, req *pawlv1.CreateJobRequest) (
 	if err != nil {
 		return nil, err
 	}
+	created, err := s.submitJob(ctx, req, idempotency)
+	if created, err = s.orEarlier(ctx, kindJob, idempotency, created, err); err != nil {
+		return nil, err
+	}
+	status := pawlv1.JobStatus_JOB_STATUS_QUEUED
+	if created.GetReplayed() {
+		status = pawlv1.JobStatus_JOB_STATUS_DUPLICATE
+	}
+	return &pawlv1.CreateJobResponse{JobId: created.GetRunId(), Status: status}, nil
+}
+
+func (s *Service) submitJob(
+	ctx context.Context, req *pawlv1.CreateJobRequest, idempotency *systemv1.Idempotency,
+) (*systemv1.CreateRunResponse, error) {
 	if err := s.models.check(ctx, req.GetModel()); err != nil {
 		return nil, err
 	}
@@ -32,18 +47,10 @@ func (s *Service) CreateJob(ctx context.Context, req *pawlv1.CreateJobRequest) (
 	if req.GetBatch() {
 		class = pawlv1.RunClass_RUN_CLASS_BATCH
 	}
-	created, err := s.submit(ctx, submission{
+	return s.submit(ctx, submission{
 		kind: kindJob, idempotency: idempotency, pipeline: jobPipeline, input: input, class: class,
 		callbackURL: req.GetCallbackUrl(),
 	})
-	if err != nil {
-		return nil, err
-	}
-	status := pawlv1.JobStatus_JOB_STATUS_QUEUED
-	if created.GetReplayed() {
-		status = pawlv1.JobStatus_JOB_STATUS_DUPLICATE
-	}
-	return &pawlv1.CreateJobResponse{JobId: created.GetRunId(), Status: status}, nil
 }
 
 // jobInput is the input of jobPipeline.

@@ -22,10 +22,10 @@ const (
 	// pageTTL is how long a page token is valid.
 	pageTTL = 72 * time.Hour
 
-	// defaultPage and maxPage bound how much a list returns; the journal's default is larger, since its entries are small.
-	defaultPage       = 50
-	defaultEventsPage = 200
-	maxPage           = 1000
+	// defaultPage and maxPage bound how much a list returns; the default of the steps and the journal of one run is larger.
+	defaultPage    = 50
+	defaultRunPage = 200
+	maxPage        = 1000
 
 	stampBytes = 8
 	macBytes   = 16

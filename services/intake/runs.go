@@ -31,7 +31,7 @@ func (s *Service) CreateRun(ctx context.Context, req *pawlv1.CreateRunRequest) (
 		entityID: req.GetEntityId(), class: req.GetClass(), priority: req.GetPriority(), labels: req.GetLabels(),
 		callbackURL: req.GetCallbackUrl(), budgetUSD: req.GetBudgetUsd(), deadline: req.GetDeadline(),
 	})
-	if err != nil {
+	if created, err = s.orEarlier(ctx, kindRun, idempotency, created, err); err != nil {
 		return nil, err
 	}
 	return &pawlv1.CreateRunResponse{
@@ -70,14 +70,22 @@ func (s *Service) ListRuns(ctx context.Context, req *pawlv1.ListRunsRequest) (*p
 	}, nil
 }
 
-// ListRunSteps returns the steps and shards of a run.
+// ListRunSteps returns a page of the steps and shards of a run.
 func (s *Service) ListRunSteps(ctx context.Context, req *pawlv1.ListRunStepsRequest) (*pawlv1.ListRunStepsResponse, error) {
-	found, err := s.orchestrator.ListRunSteps(ctx,
-		&systemv1.ListRunStepsRequest{Tenant: callerOf(ctx).tenant, RunId: req.GetRunId()})
+	tenant := callerOf(ctx).tenant
+	token, err := s.pages.open(tenant, req)
 	if err != nil {
 		return nil, err
 	}
-	return &pawlv1.ListRunStepsResponse{Steps: found.GetSteps()}, nil
+	page, err := s.orchestrator.ListRunSteps(ctx, &systemv1.ListRunStepsRequest{
+		Tenant: tenant, RunId: req.GetRunId(), PageSize: pageSize(req.GetPageSize(), defaultRunPage), PageToken: token,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &pawlv1.ListRunStepsResponse{
+		Steps: page.GetSteps(), NextPageToken: s.pages.seal(tenant, req, page.GetNextPageToken()),
+	}, nil
 }
 
 // ListRunEvents returns a page of a run's journal.
@@ -88,7 +96,7 @@ func (s *Service) ListRunEvents(ctx context.Context, req *pawlv1.ListRunEventsRe
 		return nil, err
 	}
 	query := proto.CloneOf(req)
-	query.PageSize, query.PageToken = pageSize(req.GetPageSize(), defaultEventsPage), token
+	query.PageSize, query.PageToken = pageSize(req.GetPageSize(), defaultRunPage), token
 	page, err := s.orchestrator.ListRunEvents(ctx, &systemv1.ListRunEventsRequest{Tenant: tenant, Query: query})
 	if err != nil {
 		return nil, err
@@ -113,28 +121,4 @@ func (s *Service) ListRunCalls(ctx context.Context, req *pawlv1.ListRunCallsRequ
 		return nil, err
 	}
 	return &pawlv1.ListRunCallsResponse{Calls: found.GetCalls()}, nil
-}
-
-// CancelRun stops a run.
-func (s *Service) CancelRun(ctx context.Context, req *pawlv1.CancelRunRequest) (*pawlv1.CancelRunResponse, error) {
-	who := callerOf(ctx)
-	cancelled, err := s.orchestrator.CancelRun(ctx, &systemv1.CancelRunRequest{
-		Tenant: who.tenant, RunId: req.GetRunId(), Actor: who.actor(), Reason: req.GetReason(),
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &pawlv1.CancelRunResponse{Run: cancelled.GetRun()}, nil
-}
-
-// RetryRun runs what failed again.
-func (s *Service) RetryRun(ctx context.Context, req *pawlv1.RetryRunRequest) (*pawlv1.RetryRunResponse, error) {
-	who := callerOf(ctx)
-	retried, err := s.orchestrator.RetryRun(ctx, &systemv1.RetryRunRequest{
-		Tenant: who.tenant, RunId: req.GetRunId(), Actor: who.actor(), Reason: req.GetReason(),
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &pawlv1.RetryRunResponse{Run: retried.GetRun()}, nil
 }

@@ -19,9 +19,10 @@ import (
 
 // The kinds of things that an idempotency key stands for, as the orchestrator keeps them.
 const (
-	kindRun     = "run"
-	kindJob     = "job"
-	kindExtract = "extract"
+	kindRun      = "run"
+	kindJob      = "job"
+	kindExtract  = "extract"
+	kindDocument = "document"
 )
 
 // inputField is where callers find the run's input in what they sent.

@@ -24,8 +24,8 @@ const (
 // Which models there are says the models file. Without one, an OpenAI key or address makes a provider `openai` and a route
 // `default`; without these too, the simulated provider serves.
 type Config struct {
-	Database pg.Config        `embed:"" prefix:"database-"`
-	Redis    redisconn.Config `embed:"" prefix:"redis-"`
+	Database pg.Config        `kong:"-"`
+	Redis    redisconn.Config `kong:"-"`
 
 	ModelsFile string `help:"YAML file with providers, limits, routes and prices." env:"PAWL_MODELS_FILE" aliases:"models-file" type:"path"`
 
@@ -56,7 +56,8 @@ func (c Config) Validate() error {
 	if c.CommitLanes < 1 || c.CommitLanes > mostLanes {
 		problems = append(problems, fmt.Errorf("commit-lanes must be 1 to %d", mostLanes))
 	}
-	if c.Database.MaxConns < int32(c.CommitLanes)+2 {
+	// The stores are common to all services, which get them when the flags have been read.
+	if !c.Database.URL.IsZero() && c.Database.MaxConns < int32(c.CommitLanes)+2 {
 		problems = append(problems, errors.New("database-max-conns must be at least commit-lanes + 2"))
 	}
 	if c.ControlConns < 2 {

@@ -18,8 +18,8 @@ const (
 
 // Config is what the orchestrator is told at its start.
 type Config struct {
-	Database pg.Config        `embed:"" prefix:"database-"`
-	Redis    redisconn.Config `embed:"" prefix:"redis-"`
+	Database pg.Config        `kong:"-"`
+	Redis    redisconn.Config `kong:"-"`
 
 	Lease        time.Duration `help:"How long a step-runner may be silent before its steps are given to others." default:"10s"`
 	CommitLanes  int           `help:"How many groups of transitions commit at the same time." default:"2"`
@@ -35,7 +35,8 @@ func (c Config) Validate() error {
 	if c.CommitLanes < 1 || c.CommitLanes > mostLanes {
 		problems = append(problems, fmt.Errorf("commit-lanes must be 1 to %d", mostLanes))
 	}
-	if c.Database.MaxConns < int32(c.CommitLanes)+2 {
+	// The stores are common to all services, which get them when the flags have been read.
+	if !c.Database.URL.IsZero() && c.Database.MaxConns < int32(c.CommitLanes)+2 {
 		problems = append(problems, errors.New("database-max-conns must be at least commit-lanes + 2"))
 	}
 	if c.ControlConns < 2 {

@@ -19,7 +19,7 @@ const (
 
 // Config is what the step-runner is told at its start.
 type Config struct {
-	Redis redisconn.Config `embed:"" prefix:"redis-"`
+	Redis redisconn.Config `kong:"-"`
 
 	InteractiveSlots int           `help:"Interactive steps executed at once; 0 to leave them to other runners." default:"128"`
 	BatchSlots       int           `help:"Batch steps executed at once; 0 to leave them to other runners." default:"128"`

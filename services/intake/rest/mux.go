@@ -2,12 +2,14 @@ package rest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"mime"
 	"net/http"
 	"net/textproto"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -73,8 +75,8 @@ func (a *api) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 			a.handleRouting(r.Context(), a.mux, nil, w, r, http.StatusNotFound)
 			return
 		}
-		if err := checkPath(parameters); err != nil {
-			a.handleError(r.Context(), a.mux, nil, w, r, err)
+		if err := errors.Join(checkPath(parameters), a.checkQuery(r)); err != nil {
+			a.handleError(r.Context(), a.mux, nil, w, r, fault.Of(err))
 			return
 		}
 		upload := isUpload(r)
@@ -125,6 +127,23 @@ func checkPath(parameters map[string]string) error {
 		}
 	}
 	return nil
+}
+
+// checkQuery refuses parameters where there are none; elsewhere queryParser knows which there are.
+func (a *api) checkQuery(r *http.Request) error {
+	if r.URL.RawQuery == "" || a.routes.takesQuery(r.Method, r.URL.Path) {
+		return nil
+	}
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return fault.Invalid(faultv1.ErrorReason_ERROR_REASON_INVALID_ARGUMENT,
+			fault.Violation{Field: "query", Message: "cannot be read: " + err.Error()})
+	}
+	var unknown []fault.Violation
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		unknown = append(unknown, fault.Violation{Field: name, Message: "is not a parameter here; this call has none in its query"})
+	}
+	return fault.Invalid(faultv1.ErrorReason_ERROR_REASON_INVALID_ARGUMENT, unknown...)
 }
 
 // checkContentType refuses bodies that nothing here can read. A body of an unknown type is taken for JSON, except where

@@ -19,6 +19,8 @@ type route struct {
 	method string
 	// path has literals and whole segments such as {run_id}, the last with a verb or without.
 	path string
+	// query says that there are parameters beside those of the path.
+	query bool
 }
 
 // watchPaths are where a run can be watched; this package adds them to what the proto files say.
@@ -39,7 +41,7 @@ func allRoutes() routes {
 		}
 	}
 	for _, path := range watchPaths() {
-		all = append(all, route{http.MethodGet, path})
+		all = append(all, route{method: http.MethodGet, path: path})
 	}
 	return all
 }
@@ -53,12 +55,27 @@ func routesOf(method protoreflect.MethodDescriptor) routes {
 	for _, binding := range append([]*annotations.HttpRule{rule}, rule.GetAdditionalBindings()...) {
 		switch pattern := binding.GetPattern().(type) {
 		case *annotations.HttpRule_Get:
-			found = append(found, route{http.MethodGet, pattern.Get})
+			found = append(found, route{http.MethodGet, pattern.Get, hasParameters(method.Input(), pattern.Get)})
 		case *annotations.HttpRule_Post:
-			found = append(found, route{http.MethodPost, pattern.Post})
+			found = append(found, route{method: http.MethodPost, path: pattern.Post}) // all is in the body
 		}
 	}
 	return found
+}
+
+// hasParameters reports whether the request has fields that its path does not name.
+func hasParameters(request protoreflect.MessageDescriptor, path string) bool {
+	for i := range request.Fields().Len() {
+		if !strings.Contains(path, "{"+string(request.Fields().Get(i).Name())+"}") {
+			return true
+		}
+	}
+	return false
+}
+
+// takesQuery reports whether the call has query parameters.
+func (all routes) takesQuery(method, path string) bool {
+	return slices.ContainsFunc(all, func(r route) bool { return r.method == method && r.query && r.matches(path) })
 }
 
 // methods lists the methods that a path has.

@@ -252,10 +252,14 @@ func (c *call) ambiguous() int32 {
 	return n
 }
 
-// advance opens the purse anew for a later epoch.
+// advance opens the purse anew for a later epoch. Within an epoch a budget is only ever raised, so of two that come in any
+// order the higher one is the newer.
 func (p *purse) advance(epoch int32, budget *money.Pico) {
-	if epoch > p.epoch {
+	switch {
+	case epoch > p.epoch:
 		p.epoch, p.budget, p.closedAt, p.changed = epoch, budget, time.Time{}, true
+	case epoch == p.epoch && p.budget != nil && budget != nil && *budget > *p.budget:
+		p.budget, p.changed = budget, true
 	}
 }
 

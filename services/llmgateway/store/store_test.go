@@ -271,7 +271,8 @@ func TestAClosedPurseAdmitsNothing(t *testing.T) {
 		require.NoError(t, b.Submit(t.Context(), &store.Gate{RunID: run, Tenant: "acme", Epoch: epoch, Open: open, Budget: b.budget(budget)}))
 	}
 	try := func(n int, epoch int32) store.Verdict {
-		return b.begin(key(run, n), func(e *store.Begin) { e.Epoch, e.Budget = epoch, b.budget("1") }).Verdict
+		budget := map[int32]string{0: "1", 1: "0.40", 2: "1"}[epoch]
+		return b.begin(key(run, n), func(e *store.Begin) { e.Epoch, e.Budget = epoch, b.budget(budget) }).Verdict
 	}
 	gate(0, false, "1")
 	require.Equal(t, store.Closed, try(1, 0), "closed before the first call")
@@ -287,6 +288,27 @@ func TestAClosedPurseAdmitsNothing(t *testing.T) {
 	gate(1, false, "1")
 	require.Equal(t, store.Closed, try(3, 1))
 	require.Equal(t, store.Admitted, try(3, 2), "a call of a later epoch opens by itself: the order is on its way")
+	b.balanced(t)
+}
+
+// A budget that is raised while its run goes on is the one that counts, whichever way the news comes, and in any order.
+func TestI09_ARaisedBudgetCounts(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	run := b.ids.V7()
+	try := func(n int, budget string) store.Verdict {
+		return b.begin(key(run, n), func(e *store.Begin) { e.Epoch, e.Budget = 1, b.budget(budget) }).Verdict
+	}
+	require.Equal(t, store.Admitted, try(1, "0.40"))
+	require.Equal(t, store.OverBudget, try(2, "0.40"))
+	require.NoError(t, b.Submit(t.Context(), &store.Gate{RunID: run, Tenant: "acme", Epoch: 1, Open: true, Budget: b.budget("0.70")}))
+	require.Equal(t, store.Admitted, try(2, "0.40"), "an attempt that was claimed before")
+	require.Equal(t, store.OverBudget, try(3, "0.40"))
+	require.Equal(t, store.Admitted, try(3, "1.00"), "an attempt that was claimed after, while the order is on its way")
+	require.NoError(t, b.Submit(t.Context(), &store.Gate{RunID: run, Tenant: "acme", Epoch: 1, Open: true, Budget: b.budget("0.70")}))
+	require.Equal(t, store.OverBudget, try(4, "1.00"), "0.90 of 1.00 are taken")
+	b.settle(&store.Settle{Key: key(run, 1), TryNo: 1, Outcome: b.answered("0.10", "a")})
+	require.Equal(t, store.Admitted, try(4, "0.70"), "the order that came late has lowered nothing: 0.70 of 1.00 were taken")
 	b.balanced(t)
 }
 

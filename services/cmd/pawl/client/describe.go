@@ -44,10 +44,10 @@ func describe(w io.Writer, run *pawlv1.Run) error {
 	if run.GetFinishedAt() != nil {
 		row("took", run.GetFinishedAt().AsTime().Sub(run.GetCreatedAt().AsTime()).Round(time.Millisecond).String())
 	}
+	row("budget", run.GetBudgetUsd())
+	row("etag", run.GetEtag())
 	if blockage := run.GetBlockage(); blockage != nil {
-		row("waits", blockage.GetSentence())
-		row("then", blockage.GetThen())
-		row("you may", blockage.GetSuggestedAction())
+		rowsOfBlockage(row, blockage)
 	}
 	row("result", run.GetResult().GetJson())
 	return table.Flush()

@@ -21,8 +21,10 @@ type Runs struct {
 	Get    getRun    `cmd:"" help:"Say how a run fares."`
 	List   listRuns  `cmd:"" help:"List runs, newest first."`
 	Watch  watchRun  `cmd:"" help:"Follow a run to its end."`
+	Why    whyRun    `cmd:"" help:"Say why a run does not move, or has ended, and what can be done."`
 	Cancel cancelRun `cmd:"" help:"Stop a run."`
 	Retry  retryRun  `cmd:"" help:"Run the failed or reviewed steps of a run again, with the same data."`
+	Rerun  rerunRun  `cmd:"" help:"Run a step and all that depend on it again, asking anew."`
 }
 
 type submitRun struct {
@@ -150,46 +152,6 @@ func (c *listRuns) Run(ctx context.Context, s Streams) error {
 	return tabulate(s.Out, list.GetRuns())
 }
 
-type cancelRun struct {
-	Connection
-	ID     string `arg:"" help:"Id of the run."`
-	Reason string `help:"Why, for the journal."`
-}
-
-// Run stops the run.
-func (c *cancelRun) Run(ctx context.Context, s Streams) error {
-	client, err := c.open()
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	cancelled, err := client.CancelRun(ctx, &pawlv1.CancelRunRequest{RunId: c.ID, Reason: c.Reason})
-	if err != nil {
-		return coded(err)
-	}
-	return c.show(s, cancelled.GetRun())
-}
-
-type retryRun struct {
-	Connection
-	ID     string `arg:"" help:"Id of the run."`
-	Reason string `help:"Why, for the journal." required:""`
-}
-
-// Run runs the failed or reviewed steps again.
-func (c *retryRun) Run(ctx context.Context, s Streams) error {
-	client, err := c.open()
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	retried, err := client.RetryRun(ctx, &pawlv1.RetryRunRequest{RunId: c.ID, Reason: c.Reason})
-	if err != nil {
-		return coded(err)
-	}
-	return c.show(s, retried.GetRun())
-}
-
 func (c Connection) show(s Streams, run *pawlv1.Run) error {
 	if c.JSON {
 		return printJSON(s.Out, run)
@@ -235,11 +197,12 @@ func conclude(w io.Writer, run *pawlv1.Run, asJSON bool) error {
 
 func tabulate(w io.Writer, runs []*pawlv1.Run) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "RUN\tPIPELINE\tSTATUS\tSTEP\tSTEPS\tCOST USD\tREASON\tCREATED")
+	fmt.Fprintln(table, "RUN\tPIPELINE\tSTATUS\tSTEP\tSTEPS\tCOST USD\tREASON\tWAITS FOR\tCREATED")
 	for _, run := range runs {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d/%d\t%s\t%s\t%s\n",
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d/%d\t%s\t%s\t%s\t%s\n",
 			run.GetRunId(), run.GetPipeline(), apijson.WordOf(run.GetStatus()), run.GetCurrentStep(), run.GetStepsDone(),
-			run.GetStepsTotal(), run.GetCostSoFarUsd(), run.GetReason(), run.GetCreatedAt().AsTime().Format(time.RFC3339))
+			run.GetStepsTotal(), run.GetCostSoFarUsd(), run.GetReason(), run.GetBlockage().GetCode(),
+			run.GetCreatedAt().AsTime().Format(time.RFC3339))
 	}
 	return table.Flush()
 }

@@ -31,9 +31,7 @@ func (s *system) ensureKey(ctx context.Context) (string, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("API key: %w", err)
 	}
-	database := s.cfg.Serve.Intake.Database
-	database.URL = s.cfg.Serve.Database.URL
-	pool, err := pg.Open(ctx, database, "pawl-dev")
+	pool, err := pg.Open(ctx, s.cfg.Serve.Database, "pawl-dev")
 	if err != nil {
 		return "", err
 	}

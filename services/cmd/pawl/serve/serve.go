@@ -12,7 +12,6 @@ import (
 	"pawl.internal/services/intake"
 	"pawl.internal/services/internal/boot"
 	"pawl.internal/services/internal/clock"
-	"pawl.internal/services/internal/config"
 	"pawl.internal/services/internal/failpoint"
 	"pawl.internal/services/internal/ids"
 	"pawl.internal/services/internal/pg"
@@ -33,11 +32,9 @@ const (
 
 // Config is what a process with any of the services is told.
 type Config struct {
-	// Database and Redis are for the services that are told none of their own.
-	Database struct {
-		URL config.Secret `help:"PostgreSQL connection URL." placeholder:"postgres://…"`
-	} `embed:"" prefix:"database-" group:"stores"`
-	Redis redisconn.Config `embed:"" prefix:"redis-" group:"stores"`
+	// Database and Redis are those of all services of the process.
+	Database pg.Config        `embed:"" prefix:"database-" group:"stores"`
+	Redis    redisconn.Config `embed:"" prefix:"redis-" group:"stores"`
 
 	Intake       intake.Config       `embed:"" prefix:"intake-" group:"intake"`
 	Orchestrator orchestrator.Config `embed:"" prefix:"orchestrator-" group:"orchestrator"`
@@ -66,6 +63,7 @@ type Network struct {
 
 // Validate returns all that is wrong with the configuration.
 func (c Config) Validate() error {
+	c = c.shareStores()
 	return errors.Join(
 		prefixed("intake", c.Intake.Validate()), prefixed("orchestrator", c.Orchestrator.Validate()),
 		prefixed("step-runner", c.StepRunner.Validate()), prefixed("llm-gateway", c.LLMGateway.Validate()),
@@ -79,18 +77,10 @@ func prefixed(service string, err error) error {
 	return fmt.Errorf("%s: %w", service, err)
 }
 
-// shareStores gives the common stores to every service that has none of its own.
+// shareStores gives the stores to the services.
 func (c Config) shareStores() Config {
-	for _, own := range []*pg.Config{&c.Intake.Database, &c.Orchestrator.Database, &c.LLMGateway.Database} {
-		if own.URL.IsZero() {
-			own.URL = c.Database.URL
-		}
-	}
-	for _, own := range []*redisconn.Config{&c.Intake.Redis, &c.Orchestrator.Redis, &c.LLMGateway.Redis, &c.StepRunner.Redis} {
-		if own.URL.IsZero() {
-			own.URL, own.Prefix, own.AllowEviction = c.Redis.URL, c.Redis.Prefix, c.Redis.AllowEviction
-		}
-	}
+	c.Intake.Database, c.Orchestrator.Database, c.LLMGateway.Database = c.Database, c.Database, c.Database
+	c.Intake.Redis, c.Orchestrator.Redis, c.LLMGateway.Redis, c.StepRunner.Redis = c.Redis, c.Redis, c.Redis, c.Redis
 	return c
 }
 
