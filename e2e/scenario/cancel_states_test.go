@@ -24,7 +24,7 @@ steps:
     concurrency: 2
     on_error: review
     retry: {max_attempts: 3, initial: 60s, jitter: 0}
-    llm: {prompt: "Part ${item} of ${input.topic}", max_tokens: 50}
+    llm: {prompt: "Part ${item} of ${input.topic}", max_output_tokens: 50}
 `
 
 // TestI12_CancelInEveryState cancels runs in each state that a run can be in. Each ends at once, nothing is left that a worker

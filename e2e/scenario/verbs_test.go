@@ -21,13 +21,13 @@ input: {type: object}
 budget_usd: "%s"
 steps:
   - name: one
-    llm: {prompt: "Question one about ${input.topic}", max_tokens: 200}
+    llm: {prompt: "Question one about ${input.topic}", max_output_tokens: 200}
   - name: two
-    llm: {prompt: "Question two about ${input.topic}, after ${steps.one.output}", max_tokens: 200}
+    llm: {prompt: "Question two about ${input.topic}, after ${steps.one.output}", max_output_tokens: 200}
     retry: {max_attempts: 3, initial: 60s, jitter: 0}
   - name: three
     on_error: %s
-    llm: {prompt: "Question three about ${input.topic}, after ${steps.two.output}", max_tokens: 60000}
+    llm: {prompt: "Question three about ${input.topic}, after ${steps.two.output}", max_output_tokens: 60000}
 `
 
 // TestOperatorsVerbs decides about runs of one system as operators do.
