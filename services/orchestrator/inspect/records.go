@@ -98,6 +98,9 @@ type runEvent struct {
 	Detail []byte
 }
 
+// opens reports whether the entry opens a run again that had ended.
+func (e *runEvent) opens() bool { return e.Kind == machine.KindOperatorRetry || e.Kind == machine.KindRerunFrom }
+
 // changed is the state that the entry says the run came into; empty if it says none.
 func (e *runEvent) changed() machine.RunStatus {
 	var detail struct{ Status machine.RunStatus }
@@ -138,6 +141,7 @@ func ends(events []runEvent) string {
 	for i := range events {
 		switch status := events[i].changed(); {
 		case status == "":
+			ended = ended && !events[i].opens()
 		case status.Terminal() && ended:
 			return fmt.Sprintf("entry %d (%s) ends the run again that entry %d had ended", events[i].Seq, events[i].Kind, at)
 		default:

@@ -124,6 +124,9 @@ func addResults(ctx context.Context, tx pgx.Tx, ids []uuid.UUID, runs map[uuid.U
 			r.Strangers = append(r.Strangers, "pipeline_step_result "+row.Step)
 			continue
 		}
+		if r.Head.State.Heads[step].Generation != int(row.Generation) {
+			continue // of before a rerun, as the machine leaves it out too
+		}
 		r.Results = append(r.Results, machine.Result{
 			Key: machine.Key{Step: step, Shard: int(row.Shard)}, Generation: int(row.Generation),
 			Status: machine.StepStatus(row.Status), Reason: machine.Reason(row.Reason), Fence: idOr0(row.Fence),

@@ -23,6 +23,8 @@ const (
 	clockMost = time.Second
 	// Pools of a service, as the defaults of their flags say.
 	mainConns, controlConns = 10, 3
+	// oldAfter is from when on a transaction is old.
+	oldAfter = 30 * time.Second
 	// connsLeft is how many connections there should be left.
 	connsLeft = 5
 	// permitTime is how long the permits of a gateway that is gone may be kept: their time to live, and a renewal of another's.
@@ -74,7 +76,7 @@ func serverChecks() []*checkup.Check {
 			Promise:  "no transaction is older than half a minute",
 			Means:    "dead rows cannot be removed: looks for timers and READY steps become slow",
 			Remedy:   "end the session with pg_terminate_backend, or the prepared transaction with ROLLBACK PREPARED",
-			Severity: checkup.Warning, Find: checkup.Query(oldSnapshots),
+			Severity: checkup.Warning, Find: checkup.Query(oldSnapshots, oldAfter),
 		},
 		{
 			Name:     "replicas",
@@ -88,36 +90,21 @@ func serverChecks() []*checkup.Check {
 			Promise:  "Redis is version 7 or newer",
 			Means:    "its streams do not know their lag",
 			Remedy:   "upgrade Redis",
-			Severity: checkup.Broken, Find: aboutRedis(func(s redisconn.Server) string {
-				if s.Supported() {
-					return ""
-				}
-				return "Redis is version " + s.Version
-			}),
+			Severity: checkup.Broken, Find: aboutRedis(unsupported),
 		},
 		{
 			Name:     "redis-eviction",
 			Promise:  "Redis evicts no keys",
 			Means:    "when it is full it drops work that waits; it is added again, but late",
 			Remedy:   "set maxmemory-policy noeviction",
-			Severity: checkup.Broken, Find: aboutRedis(func(s redisconn.Server) string {
-				if !s.Evicts() {
-					return ""
-				}
-				return "maxmemory-policy is " + s.Policy
-			}),
+			Severity: checkup.Broken, Find: aboutRedis(evicting),
 		},
 		{
 			Name:     "redis-persistence",
 			Promise:  "Redis may lose everything at any time: nothing depends on what it keeps",
 			Means:    "its writing to disk costs time and is of no use here",
 			Remedy:   "nothing; if the server is Pawl's alone, appendonly no and save \"\" spare the disk",
-			Severity: checkup.Note, Find: aboutRedis(func(s redisconn.Server) string {
-				if !s.Appends && !s.Snapshots {
-					return ""
-				}
-				return fmt.Sprintf("Redis keeps its keys across restarts (append-only file: %t, snapshots: %t)", s.Appends, s.Snapshots)
-			}),
+			Severity: checkup.Note, Find: aboutRedis(persisting),
 		},
 		{
 			Name:     "clocks",
@@ -167,12 +154,12 @@ SELECT 'pid ' || s.pid || '/' || s.xact_start, NULL::uuid,
        'process ' || s.pid || ' (' || coalesce(nullif(s.application_name, ''), 'no name') || ', ' || coalesce(s.state, 'state unknown') ||
        ') has a transaction since ' || to_char(s.xact_start, 'YYYY-MM-DD HH24:MI:SS')
 FROM pg_stat_activity s
-WHERE s.datname = current_database() AND s.backend_type = 'client backend' AND s.xact_start < now() - interval '30 seconds'
+WHERE s.datname = current_database() AND s.backend_type = 'client backend' AND s.xact_start < now() - $1::interval
   AND (s.backend_xmin IS NOT NULL OR s.backend_xid IS NOT NULL OR s.state LIKE 'idle in transaction%')
 UNION ALL
 SELECT 'prepared ' || p.gid, NULL::uuid, 'transaction ' || p.gid || ' is prepared since ' || to_char(p.prepared, 'YYYY-MM-DD HH24:MI:SS')
 FROM pg_prepared_xacts p
-WHERE p.database = current_database() AND p.prepared < now() - interval '30 seconds'`
+WHERE p.database = current_database() AND p.prepared < now() - $1::interval`
 
 const nobodyAlive = `
 SELECT 'orchestrator', NULL::uuid, 'no orchestrator has written to core.replica for 3 seconds'
@@ -235,6 +222,27 @@ func aboutRedis(wrong func(redisconn.Server) string) func(context.Context, *chec
 		}
 		return nil, nil
 	}
+}
+
+func unsupported(s redisconn.Server) string {
+	if s.Supported() {
+		return ""
+	}
+	return "Redis is version " + s.Version
+}
+
+func evicting(s redisconn.Server) string {
+	if !s.Evicts() {
+		return ""
+	}
+	return "maxmemory-policy is " + s.Policy
+}
+
+func persisting(s redisconn.Server) string {
+	if !s.Appends && !s.Snapshots {
+		return ""
+	}
+	return fmt.Sprintf("Redis keeps its keys across restarts (append-only file: %t, snapshots: %t)", s.Appends, s.Snapshots)
 }
 
 // clocks compares the time that a server says with the middle of the time that asking took.
