@@ -52,6 +52,8 @@ type FleetConfig struct {
 	// Env is more environment for all processes, EnvOf for the one of a name.
 	Env   []string
 	EnvOf func(process string) []string
+	// Fatal says which processes may die of a fatal error, such as one of memory; nil for none.
+	Fatal func(process string) bool
 	// Wrap is a command line before that of a process, such as prlimit's; nil for none.
 	Wrap func(process string) []string
 	// Route returns the address at which a process is to reach what it calls, such as that of a proxy; nil for the way
@@ -79,6 +81,8 @@ type Database interface {
 	SetReadOnly(ctx context.Context, on bool) error
 	// Exhaust takes all connections, until release.
 	Exhaust(ctx context.Context) (release func(), err error)
+	// Ended waits until it has ended by itself, and says how, or until ctx ends.
+	Ended(ctx context.Context) error
 }
 
 // Fleet is the whole of Pawl as a cluster runs it: every replica a process of its own that is started anew when it ends, at
@@ -194,7 +198,9 @@ func (f *Fleet) launch(r *Replica) {
 		command = append(f.config.Wrap(r.Name), command...)
 	}
 	r.Supervised = testkit.Supervise(f.t, testkit.ProcessConfig{Path: command[0], Args: command[1:], Env: env, Dir: Root()})
-	f.t.Cleanup(func() { requireNoErrors(f.t, r.Output()) })
+	if f.config.Fatal == nil || !f.config.Fatal(r.Name) {
+		f.t.Cleanup(func() { requireNoErrors(f.t, r.Output()) })
+	}
 }
 
 func (f *Fleet) arguments(r *Replica) []string {
