@@ -48,7 +48,7 @@ steps:
 
 // deadlineIn limits the time of a run.
 func deadlineIn(d time.Duration) func(map[string]any) {
-	return func(body map[string]any) { body["deadline"] = d.String() }
+	return func(body map[string]any) { body["deadline"] = fmt.Sprintf("%gs", d.Seconds()) }
 }
 
 // fanned are so many items.
