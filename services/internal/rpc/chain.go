@@ -9,6 +9,8 @@ import (
 	"context"
 
 	"google.golang.org/grpc"
+
+	"pawl.internal/services/internal/fault"
 )
 
 // step is one link of the chain: it does its part around next, and may replace the context or the error.
@@ -84,6 +86,14 @@ type checkedStream struct {
 }
 
 func (s *checkedStream) Context() context.Context { return s.ctx }
+
+// SendMsg gives what gRPC itself says the form of all errors: that the caller has gone is no fault of the handler's.
+func (s *checkedStream) SendMsg(m any) error {
+	if err := s.ServerStream.SendMsg(m); err != nil {
+		return fault.FromStatus(err)
+	}
+	return nil
+}
 
 func (s *checkedStream) RecvMsg(m any) error {
 	if err := s.ServerStream.RecvMsg(m); err != nil || s.received == nil {

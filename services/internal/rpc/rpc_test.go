@@ -330,6 +330,28 @@ func TestStreamsPassTheSameChain(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF)
 }
 
+// Who leaves a stream while something is sent to them has not met a fault of the server's.
+func TestStreamWhoseCallerHasGoneIsNoFaultOfTheServers(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	ctx, leave := context.WithCancel(t.Context())
+	said := make(chan error, 1)
+	b.generate = func(stream grpc.ServerStreamingServer[systemv1.GenerateResponse]) error {
+		leave()
+		<-stream.Context().Done()
+		err := stream.Send(&systemv1.GenerateResponse{})
+		said <- err
+		return err
+	}
+	stream, err := b.gateway.Generate(ctx, validGenerate())
+	require.NoError(t, err)
+	_, err = stream.Recv()
+	require.Equal(t, codes.Canceled, fault.CodeOf(err))
+	require.Equal(t, codes.Canceled, fault.CodeOf(<-said))
+	require.Eventually(t, func() bool { return strings.Contains(b.log.String(), "Generate") }, 5*time.Second, time.Millisecond)
+	require.NotContains(t, b.log.String(), "level=ERROR")
+}
+
 func validGenerate() *systemv1.GenerateRequest {
 	return &systemv1.GenerateRequest{
 		Step:   &systemv1.StepRef{RunId: make([]byte, 16), Step: "s", Shard: -1, Generation: 0},
