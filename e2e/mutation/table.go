@@ -97,8 +97,8 @@ func loopGuards() []Mutation {
 	return []Mutation{
 		{
 			Name: "reaper", Guard: "steps of runners that are gone are found", File: "services/orchestrator/sweep.go",
-			Old:    "if s.judge.mayExpire(due.Now) {",
-			New:    "if false {",
+			Old:    "if s.judge.mayExpire(due.Now) {\n\t\tagain, err := s.submit(ctx, leaseSweep",
+			New:    "if false {\n\t\tagain, err := s.submit(ctx, leaseSweep",
 			Caught: test("./services/orchestrator", "TestDeadRunnerLosesAllItsStepsAtOnce"),
 		},
 		{
