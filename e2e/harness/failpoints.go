@@ -14,9 +14,6 @@ import (
 	"pawl.internal/services/testkit"
 )
 
-// FailpointsTag is the build tag of binaries that have failpoints: points at which they can be killed, stopped or starved.
-const FailpointsTag = "failpoints"
-
 // Failpoints arms the processes of a running System; package failpoint in services/internal says what rules are.
 type Failpoints struct {
 	t      testing.TB

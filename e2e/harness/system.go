@@ -74,7 +74,7 @@ func Start(t testing.TB, cfg Config) *System {
 		s.args = append(s.args, "--models-file", cfg.Provider.modelsFile(cfg.Concurrency))
 	}
 	if cfg.Failpoints != nil {
-		s.env, s.tags = append(s.env, cfg.Failpoints.env()...), []string{FailpointsTag}
+		s.env, s.tags = append(s.env, cfg.Failpoints.env()...), []string{testkit.FailpointsTag}
 	}
 	s.Up()
 	return s

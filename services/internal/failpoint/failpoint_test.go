@@ -88,7 +88,7 @@ func TestNothingHappensInUsualBuilds(t *testing.T) {
 func hitter(t *testing.T, rules, folder string, points ...string) *testkit.Process {
 	t.Helper()
 	return testkit.Start(t, testkit.ProcessConfig{
-		Path: testkit.Build(t, "pawl.internal/services/internal/failpoint/internal/hitter", "failpoints"), Args: points,
+		Path: testkit.Build(t, "pawl.internal/services/internal/failpoint/internal/hitter", testkit.FailpointsTag), Args: points,
 		Env: []string{"PAWL_FAILPOINTS=" + rules, "PAWL_FAILPOINT_DIR=" + folder},
 	})
 }

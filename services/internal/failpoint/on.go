@@ -30,7 +30,8 @@ var state struct {
 	err      error
 	mu       sync.Mutex
 	services []string       // guarded by mu
-	times    map[string]int // guarded by mu; how often a rule was met, by its name
+	armed    string         // guarded by mu; what the file held last
+	times    map[string]int // guarded by mu; how often a rule was met since it was armed, by its name
 }
 
 func load() {
@@ -82,7 +83,17 @@ func rules() []rule {
 	if err = errors.Join(err, wrong); err != nil {
 		panic(err) // a test that armed nothing would prove nothing
 	}
+	begin(string(text))
 	return append(armed, state.fixed...)
+}
+
+// begin counts anew when other rules are armed.
+func begin(text string) {
+	state.mu.Lock()
+	defer state.mu.Unlock()
+	if state.armed != text {
+		state.armed, state.times = text, map[string]int{}
+	}
 }
 
 func services() []string {

@@ -1,0 +1,162 @@
+package failpoints
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/stretchr/testify/require"
+
+	"pawl.internal/e2e/harness"
+	"pawl.internal/services/cmd/pawl/serve"
+	"pawl.internal/services/llmgateway/provider/simulated"
+)
+
+// count is what came of a crash.
+type count struct {
+	runs, ended int
+	// requests is how many requests the provider got for the question that it got most for; those that it was told to refuse
+	// do not count. Repeated is how many questions it got more than once.
+	requests, repeated int
+	// doubts is how many requests are of unknown fate, each booked at its worst case.
+	doubts int
+	// attempts are those beyond the first of each step; again are steps that were executed after they had finished.
+	attempts, again int
+}
+
+// settle waits until the runs have ended as they must and nothing is left of them anywhere, and counts.
+func (r *rig) settle(before simulated.Report, runs []string, status string) (c count) {
+	r.t.Helper()
+	r.awaitNone("runs are not "+status, `SELECT count(*) FROM core.pipeline_run WHERE id = ANY($1) AND status <> $2`, runs, status)
+	c.runs, c.ended = len(runs), r.Count(`SELECT count(*) FROM core.pipeline_run WHERE id = ANY($1) AND status = $2`, runs, status)
+	require.Equal(r.t, c.runs, r.Count(`SELECT count(*) FROM core.pipeline_run WHERE id >= (SELECT min(id) FROM unnest($1::uuid[]) AS id)`, runs),
+		"a submit made a second run")
+	r.settleOwed(runs)
+	r.settleStreams()
+	r.settlePermits()
+	c.requests, c.repeated = r.requests(before)
+	c.doubts = r.Count(`SELECT count(*) FROM llm.llm_try WHERE run_id = ANY($1) AND state = 'ambiguous'`, runs)
+	require.Equal(r.t, c.doubts, r.Count(`SELECT count(*) FROM llm.llm_try
+		WHERE run_id = ANY($1) AND state = 'ambiguous' AND cost_basis = 'worst_case' AND cost > 0`, runs), "doubts are booked at their worst case")
+	c.attempts = r.Count(`SELECT coalesce(sum(greatest(attempt, 1) - 1), 0) FROM core.pipeline_step_result WHERE run_id = ANY($1)`, runs)
+	c.again = r.Count(againQuery, runs)
+	return c
+}
+
+// againQuery counts the steps and shards that finished twice, or that the journal mentions with a later attempt after they
+// had finished.
+const againQuery = `
+SELECT (SELECT count(*) FROM (
+            SELECT FROM core.run_event WHERE run_id = ANY($1) AND step <> '' AND detail ->> 'status' IN ('done', 'skipped')
+            GROUP BY run_id, step, shard HAVING count(*) > 1) AS finished_twice)
+     + (SELECT count(*) FROM core.run_event later JOIN core.pipeline_step_result done USING (run_id, step, shard)
+        WHERE run_id = ANY($1) AND done.status = 'done' AND later.attempt > done.attempt)`
+
+// settleOwed waits until the tables hold nothing more to do for the runs, and all figures agree to the last digit.
+func (r *rig) settleOwed(runs []string) {
+	r.t.Helper()
+	for what, query := range map[string]string{
+		"steps can still be claimed": `SELECT count(*) FROM core.step_live WHERE run_id = ANY($1) AND status NOT IN ('needs_review', 'pending')`,
+		"purses are not closed":      `SELECT count(*) FROM core.spend_gate_owed WHERE run_id = ANY($1)`,
+		"calls are not aborted":      `SELECT count(*) FROM core.call_cancel_owed WHERE run_id = ANY($1)`,
+		"spend is not told":          `SELECT count(*) FROM llm.spend_owed WHERE run_id = ANY($1)`,
+		"requests are in flight":     `SELECT count(*) FROM llm.llm_try WHERE run_id = ANY($1) AND state = 'in_flight'`,
+		"figures differ": `SELECT count(*) FROM core.pipeline_run r LEFT JOIN llm.run_spend s ON s.run_id = r.id,
+			LATERAL (SELECT coalesce(sum(cost), 0) AS cost FROM llm.llm_try WHERE run_id = r.id) AS tries
+			WHERE r.id = ANY($1) AND (r.cost_usd <> tries.cost OR coalesce(s.spent, 0) <> tries.cost OR coalesce(s.reserved, 0) <> 0)`,
+	} {
+		r.awaitNone(what, query, runs)
+	}
+	r.provider.AwaitInFlight(0)
+}
+
+// settleStreams waits until the streams are empty, nothing is pending, and no slot is taken.
+func (r *rig) settleStreams() {
+	r.t.Helper()
+	harness.Eventually(r.t, func() error {
+		for _, key := range r.streams {
+			n, err := r.Redis.Client.XLen(r.t.Context(), key).Result()
+			if err == nil && n > 0 {
+				err = fmt.Errorf("%s holds %d entries", key, n)
+			}
+			if err != nil {
+				return err
+			}
+			groups, err := r.Redis.Client.XInfoGroups(r.t.Context(), key).Result()
+			if err == nil && len(groups) > 0 && groups[0].Pending > 0 {
+				err = fmt.Errorf("%s: %d entries are not acknowledged", key, groups[0].Pending)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		metrics, err := harness.Exchange(r.t.Context(), http.MethodGet, r.Record().Services[serve.StepRunner].Admin+"/metrics", nil, nil)
+		if taken := regexp.MustCompile(`(?m)^pawl_step_runner_running_steps\{.*\} [1-9].*$`).Find(metrics.Body); err == nil && taken != nil {
+			err = fmt.Errorf("slots are taken: %s", taken)
+		}
+		return err
+	})
+}
+
+// settlePermits waits until nobody holds a permit that has not expired.
+func (r *rig) settlePermits() {
+	r.t.Helper()
+	harness.Eventually(r.t, func() error {
+		held, err := r.Redis.Client.HGetAll(r.t.Context(), r.Redis.Prefix+":{permits}:account").Result()
+		if err != nil {
+			return err
+		}
+		now, err := r.Redis.Client.Time(r.t.Context()).Result()
+		if err != nil {
+			return err
+		}
+		for replica, value := range held {
+			parts := strings.Split(value, ":")
+			if len(parts) != 3 { // open and seen
+				continue
+			}
+			expires, err := strconv.ParseInt(parts[2], 10, 64)
+			if err != nil {
+				return err
+			}
+			if parts[0] != "0" && expires > now.UnixMilli() {
+				return fmt.Errorf("%s holds %s permits", replica, parts[0])
+			}
+		}
+		return nil
+	})
+}
+
+// requests counts what the provider got since the report.
+func (r *rig) requests(before simulated.Report) (most, repeated int) {
+	r.t.Helper()
+	got := map[string]int{}
+	for _, request := range r.provider.Since(before) {
+		if request.Outcome == "fault:500" { // it was refused, as it was told, and cost nothing
+			continue
+		}
+		got[request.CallKey]++
+	}
+	for _, n := range got {
+		most = max(most, n)
+		if n > 1 {
+			repeated++
+		}
+	}
+	return most, repeated
+}
+
+// awaitNone waits until a query about the runs counts none.
+func (r *rig) awaitNone(what, query string, args ...any) {
+	r.t.Helper()
+	harness.Eventually(r.t, func() error {
+		var n int
+		err := r.DB.QueryRow(r.t.Context(), query, args...).Scan(&n)
+		if err == nil && n > 0 {
+			err = fmt.Errorf("%d: %s", n, what)
+		}
+		return err
+	})
+}
