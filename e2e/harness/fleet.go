@@ -190,7 +190,7 @@ func (f *Fleet) launch(r *Replica) {
 	}
 	var tags []string
 	if f.config.Failpoints != nil {
-		tags = append(tags, FailpointsTag)
+		tags = append(tags, testkit.FailpointsTag)
 		env = append(env, f.config.Failpoints.env()...)
 	}
 	command := append([]string{Binary(f.t, tags...)}, f.arguments(r)...)
