@@ -9,8 +9,6 @@ import (
 	"text/tabwriter"
 
 	"github.com/stretchr/testify/require"
-
-	"pawl.internal/services/testkit"
 )
 
 // all reports whether everything is asked for, not only the short set.
@@ -104,14 +102,3 @@ func (s *results) table() string {
 	_ = w.Flush() // a builder takes everything
 	return text.String()
 }
-
-// TestEveryPointIsCrossed fails when a point is missing in the sweep.
-func TestEveryPointIsCrossed(t *testing.T) {
-	t.Parallel()
-	for _, point := range testkit.Failpoints() {
-		require.True(t, slices.ContainsFunc(crashes(), func(c crash) bool { return pointOf(c.rule) == point.Name }), point.Name)
-	}
-}
-
-// pointOf is the name of the rule's point.
-func pointOf(rule string) string { return rule[:min(len(rule), strings.IndexAny(rule+"#", "(#"))] }
