@@ -31,11 +31,12 @@ func (r *rig) settle(before simulated.Report, runs []string, status string) (c c
 	r.t.Helper()
 	r.awaitNone("runs are not "+status, `SELECT count(*) FROM core.pipeline_run WHERE id = ANY($1) AND status <> $2`, runs, status)
 	c.runs, c.ended = len(runs), r.Count(`SELECT count(*) FROM core.pipeline_run WHERE id = ANY($1) AND status = $2`, runs, status)
-	require.Equal(r.t, c.runs, r.Count(`SELECT count(*) FROM core.pipeline_run WHERE id >= (SELECT min(id) FROM unnest($1::uuid[]) AS id)`, runs),
+	require.Equal(r.t, c.runs, r.Count(`SELECT count(*) FROM core.pipeline_run WHERE id >= (SELECT id FROM unnest($1::uuid[]) AS id ORDER BY id LIMIT 1)`, runs),
 		"a submit made a second run")
 	r.settleOwed(runs)
 	r.settleStreams()
 	r.settlePermits()
+	r.requireHealthy()
 	c.requests, c.repeated = r.requests(before)
 	c.doubts = r.Count(`SELECT count(*) FROM llm.llm_try WHERE run_id = ANY($1) AND state = 'ambiguous'`, runs)
 	require.Equal(r.t, c.doubts, r.Count(`SELECT count(*) FROM llm.llm_try
@@ -159,4 +160,11 @@ func (r *rig) awaitNone(what, query string, args ...any) {
 		}
 		return err
 	})
+}
+
+// requireHealthy fails unless `pawl doctor` finds nothing.
+func (r *rig) requireHealthy() {
+	r.t.Helper()
+	found := harness.Run(r.t, "", "doctor", "--data-dir", r.DataDir)
+	require.Zero(r.t, found.Code, "%s%s", found.Out, found.Err)
 }
