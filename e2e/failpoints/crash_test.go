@@ -132,7 +132,7 @@ func gatewayCrashes() []crash {
 
 // ambiguousCrashes are those in the gap that no design closes, under each policy.
 func ambiguousCrashes() (list []crash) {
-	for _, rule := range []string{"gateway.request.sent", "gateway.answer.read", "gateway.permit.released"} {
+	for _, rule := range []string{"gateway.answer.begun", "gateway.answer.read", "gateway.permit.released"} {
 		list = append(list,
 			once(rule, single(line)).doubtful(2, retry).short(),
 			once(rule, single(lineReview)).doubtful(1, review).ends("needs_review"),

@@ -76,7 +76,7 @@ func gateway() []Point {
 		{Name: "gateway.group.commit", Durable: "nothing: all is written, and the COMMIT not sent", Missing: "the group"},
 		{Name: "gateway.group.committed", Durable: "the group", Missing: "its answers"},
 		{Name: "gateway.call.recorded", Durable: "the call's row and its worst case in the purse", Missing: "the first byte to the provider"},
-		{Name: "gateway.request.sent", Durable: "the provider has the request", Missing: "its answer: the ambiguous gap"},
+		{Name: "gateway.answer.begun", Durable: "the provider has the request, and begins to answer", Missing: "the answer: the ambiguous gap"},
 		{Name: "gateway.answer.read", Durable: "the provider has answered", Missing: "the answer in the store: the ambiguous gap"},
 		{Name: "gateway.permit.released", Durable: "the provider has answered, and the permit is given back", Missing: "the answer in the store: the ambiguous gap"},
 		{Name: "gateway.answer.stored", Durable: "the answer, its cost and the purse", Missing: "the answer on its way to the runner"},

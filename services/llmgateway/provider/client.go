@@ -76,9 +76,10 @@ func (c *Client) Post(ctx context.Context, url string, header http.Header, body 
 	var sent atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { dog.enter(phaseWrite) },
+		// WroteRequest comes before the last of it has left this process; so late the provider surely has it.
+		GotFirstResponseByte: func() { failpoint.Hit("gateway.answer.begun") },
 		WroteRequest: func(info httptrace.WroteRequestInfo) {
 			if info.Err == nil {
-				failpoint.Hit("gateway.request.sent")
 				sent.Store(true)
 				dog.enter(phaseFirstByte)
 			}
