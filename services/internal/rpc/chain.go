@@ -7,6 +7,8 @@ package rpc
 
 import (
 	"context"
+	"errors"
+	"io"
 
 	"google.golang.org/grpc"
 
@@ -96,8 +98,15 @@ func (s *checkedStream) SendMsg(m any) error {
 }
 
 func (s *checkedStream) RecvMsg(m any) error {
-	if err := s.ServerStream.RecvMsg(m); err != nil || s.received == nil {
+	err := s.ServerStream.RecvMsg(m)
+	switch {
+	case errors.Is(err, io.EOF):
 		return err
+	case err != nil:
+		return fault.FromStatus(err)
+	case s.received == nil:
+		return nil
+	default:
+		return s.received(m)
 	}
-	return s.received(m)
 }
