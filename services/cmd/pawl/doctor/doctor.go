@@ -43,8 +43,8 @@ type Cmd struct {
 	Redis   redisconn.Config `embed:"" prefix:"redis-"`
 	DataDir string           `help:"Data folder of 'pawl dev'." default:".pawl" type:"path"`
 
-	Only     []string      `help:"Carry out these checks only." placeholder:"CHECK"`
-	Repair   []string      `help:"Repair what these checks find, where that is safe; 'all' for every one." placeholder:"CHECK"`
+	Only     []string      `env:"-" help:"Carry out these checks only." placeholder:"CHECK"`
+	Repair   []string      `env:"-" help:"Repair what these checks find, where that is safe; 'all' for every one." placeholder:"CHECK"`
 	Patience time.Duration `help:"How much longer than promised the system may take to put something right by itself." default:"3s"`
 	Recent   int           `help:"How many of the newest runs and rows are looked at; unfinished runs all are." default:"20000"`
 	Strict   bool          `help:"Warnings count too."`
