@@ -58,12 +58,20 @@ func (c *change) final(res Result) bool {
 	}
 }
 
+// claimsPerOpening is how far apart the numbers of claims begin each time that a run is opened again.
+const claimsPerOpening = 1 << 16
+
 // newLive returns a fresh row. What a step's earlier attempts in this generation have counted, before its run was opened
-// again, goes on: a claim's number never comes twice, and answers that were at fault are not replayed.
+// again, goes on: a claim's number never comes twice, and answers that were at fault are not replayed. What was cancelled has
+// left no count, so numbers begin higher with each opening: else a claim from before would pass for one that a crash of
+// PostgreSQL has forgotten, and its outcome would count.
 func (c *change) newLive(k Key, status StepStatus) Live {
-	l := Live{Key: k, Generation: c.head(k.Step).Generation, Status: status, Class: c.run.Class}
+	l := Live{
+		Key: k, Generation: c.head(k.Step).Generation, Status: status, Class: c.run.Class,
+		ClaimNo: (c.run.SpendEpoch - 1) * claimsPerOpening,
+	}
 	if res, ok := c.rows.results[k]; ok && res.Generation == l.Generation {
-		l.Attempt, l.ClaimNo, l.AskBase, l.LastFence = res.Attempt, res.ClaimNo, res.AskBase+1, res.Fence
+		l.Attempt, l.ClaimNo, l.AskBase, l.LastFence = res.Attempt, max(l.ClaimNo, res.ClaimNo), res.AskBase+1, res.Fence
 	}
 	return l
 }

@@ -159,7 +159,7 @@ func TestAFanOutThatIsOpenedAgainKeepsWhatIsFinished(t *testing.T) {
 	require.Equal(t, []machine.StepStatus{done, ready, done, ready, pending}, w.shards(5))
 	require.Equal(t, machine.Shards{Total: 5, Done: 2, Active: 2, Next: 4}, w.run.State.Heads[0].Shards)
 	again := w.live[machine.Key{Step: 0, Shard: 1}]
-	require.Equal(t, []int{1, 1, 3}, []int{again.Attempt, again.ClaimNo, again.AskBase}, "its counters go on, and it asks anew")
+	require.Equal(t, []int{1, 1 << 16, 3}, []int{again.Attempt, again.ClaimNo, again.AskBase}, "its counters go on, and it asks anew")
 	for _, shard := range []int{1, 3, 4} {
 		w.finish(0, shard)
 	}

@@ -93,7 +93,7 @@ func TestAFailedRunIsOpenedAgain(t *testing.T) {
 	require.Equal(t, []machine.OpenSpend{{Epoch: 2}}, effectsOf[machine.OpenSpend](w))
 	l := w.live[machine.Key{Step: 1, Shard: whole}]
 	require.Equal(t, l.ReadyAt.Add(time.Hour), w.run.DeadlineAt, "a new deadline")
-	require.Equal(t, []int{1, 1, 1, 0}, []int{l.Attempt, l.ClaimNo, l.AskBase, l.Failures})
+	require.Equal(t, []int{1, 1 << 16, 1, 0}, []int{l.Attempt, l.ClaimNo, l.AskBase, l.Failures})
 	w.finish(1, whole)
 	w.finish(2, whole)
 	require.Equal(t, machine.RunDone, w.run.Status)
@@ -132,7 +132,7 @@ func TestRerunFrom(t *testing.T) {
 	require.Equal(t, []machine.ArchiveResults{{Step: 1}, {Step: 2}}, effectsOf[machine.ArchiveResults](w))
 	require.Len(t, effectsOf[machine.OpenSpend](w), 1)
 	l := w.live[machine.Key{Step: 1, Shard: whole}]
-	require.Equal(t, []int{2, 0, 0, 0}, []int{l.Generation, l.Attempt, l.ClaimNo, l.AskBase}, "all starts anew")
+	require.Equal(t, []int{2, 0, 0}, []int{l.Generation, l.Attempt, l.AskBase}, "all starts anew")
 	w.finish(1, whole)
 	w.finish(2, whole)
 	require.Equal(t, machine.RunDone, w.run.Status)
@@ -256,4 +256,31 @@ func oneOfEachKind(ref machine.Ref) []machine.Event {
 		machine.OperatorClose{},
 		machine.RerunFrom{Step: 0, Generation: 1},
 	}
+}
+
+// A worker that was at a step when its run was cancelled has no part in the step when the run is opened again: its claim is
+// not one that a crash of PostgreSQL has forgotten.
+func TestAClaimFromBeforeTheRunWasOpenedAgainIsStale(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, chain(machine.Step{}, machine.Step{}))
+	w.must(machine.Created{})
+	before := w.start(0, whole)
+	w.must(machine.CancelRequested{})
+	w.must(machine.RerunFrom{Step: 1, Generation: 1})
+	require.Equal(t, machine.StepReady, w.status(0, whole))
+	require.Equal(t, before.Ref, w.ref(0, whole), "it goes on in its generation")
+
+	out := w.must(machine.Readopted{Claim: before.Claim})
+	require.Equal(t, machine.StopFenced, out.Answer)
+	var stale *machine.StaleError
+	_, err := w.apply(machine.FailedPermanent{Attempt: before, Reason: machine.ReasonCancelled})
+	require.ErrorAs(t, err, &stale)
+	_, err = w.apply(machine.Succeeded{Attempt: before})
+	require.ErrorAs(t, err, &stale)
+
+	// A claim that PostgreSQL has forgotten since counts as ever.
+	forgotten := before
+	forgotten.Fence, forgotten.ClaimNo = w.fence(), w.live[before.Key].ClaimNo+1
+	w.must(machine.Succeeded{Attempt: forgotten})
+	require.Equal(t, machine.StepDone, w.status(0, whole))
 }
