@@ -11,6 +11,7 @@ const (
 	SeenTerminate
 	SeenCutOff
 	SeenPowerCut
+	SeenStrayClaim
 	SeenLost
 	SeenDuplicated
 	SeenDelayed
@@ -112,7 +113,7 @@ func (k Seen) String() string { return seenNames()[k] }
 func seenNames() [seenKinds]string {
 	return [seenKinds]string{
 		SeenCrash: "processes crashed", SeenCrashAtPoint: "... between two actions", SeenPause: "processes stopped for a while",
-		SeenTerminate: "processes asked to leave", SeenCutOff: "processes cut off", SeenPowerCut: "power cuts", SeenLost: "messages lost",
+		SeenTerminate: "processes asked to leave", SeenCutOff: "processes cut off", SeenPowerCut: "power cuts", SeenStrayClaim: "claims that came once more, late", SeenLost: "messages lost",
 		SeenDuplicated: "messages delivered twice", SeenDelayed: "messages late", SeenPostgresAway: "PostgreSQL away",
 		SeenPostgresCrash: "PostgreSQL crashed", SeenCommitLost: "asynchronous commits lost", SeenUnknownCommit: "commits of unknown fate",
 		SeenRedisAway: "Redis away", SeenFlush: "Redis flushed", SeenEntryLost: "stream entries lost",

@@ -211,7 +211,7 @@ func (g *group) apply(e *coreEvent) {
 	if inFlight(before) && !inFlight(after) {
 		g.freed++
 	}
-	g.core.s.oracle.applied(w, said, outcome.Answer, before)
+	g.core.s.oracle.applied(w, said, outcome.Answer, before, after)
 }
 
 // refuse notes why an event has no effect; one that misses rows which an event before it has made necessary is done alone.

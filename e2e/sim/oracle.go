@@ -16,6 +16,8 @@ type oracle struct {
 	// allowed is, of each step and generation, how many requests of unknown fate were allowed to be sent again, ever.
 	allowed map[effectKey]int
 	quietAt time.Duration
+	// fullAt is when the window was last full.
+	fullAt time.Duration
 }
 
 func newOracle(s *Sim) *oracle {
@@ -59,12 +61,17 @@ func attemptOf(ev machine.Event) (machine.Attempt, bool) {
 }
 
 // applied looks at an event of a step that was taken.
-func (o *oracle) applied(w *working, ev machine.Event, answer machine.Answer, before machine.Live) {
+func (o *oracle) applied(w *working, ev machine.Event, answer machine.Answer, before, after machine.Live) {
 	if e, claim := ev.(machine.Claimed); claim && answer == machine.Granted {
 		o.granted(w, e, before)
 	}
 	if answer != machine.Applied {
 		return
+	}
+	o.timed(w, ev, before)
+	if _, back := ev.(machine.Released); back && before.Status == machine.StepRunning && after.Status == machine.StepReady &&
+		after.Attempt != before.Attempt-1 {
+		o.s.fail(PromiseAttempt, "run %d step %d/%d is handed back, and its attempt counts", w.no, before.Step, before.Shard)
 	}
 	a, outcome := attemptOf(ev)
 	if !outcome {
@@ -80,10 +87,33 @@ func (o *oracle) applied(w *working, ev machine.Event, answer machine.Answer, be
 	o.s.outside.ended(stepRef{w.no, a.Ref}, a.Fence)
 }
 
+// timed: what the sweeps have found is taken only of the claim that they have seen, and when its time has come.
+func (o *oracle) timed(w *working, ev machine.Event, before machine.Live) {
+	fence, timer := before.Fence, false
+	switch e := ev.(type) {
+	case machine.LeaseExpired:
+		fence = e.Fence
+	case machine.HardTimeout:
+		fence, timer = e.Fence, true
+	case machine.RetryDue:
+		timer = true
+	}
+	if fence != before.Fence {
+		o.s.fail(PromiseStale, "run %d step %d/%d is held under fence %d, and loses it by the %s of fence %d",
+			w.no, before.Step, before.Shard, number(before.Fence), ev.Kind(), number(fence))
+	}
+	if timer && before.DueAt.After(o.s.pgNow()) {
+		o.s.fail(PromiseDue, "run %d step %d/%d: %s, %v too early", w.no, before.Step, before.Shard, ev.Kind(), -o.s.ago(before.DueAt))
+	}
+}
+
 // granted: nobody is given what is finished, or what somebody else has.
 func (o *oracle) granted(w *working, e machine.Claimed, before machine.Live) {
 	if before.Status == machine.StepRunning && before.Fence != e.Fence {
 		o.s.fail(PromiseNeverTwice, "run %d step %d/%d is granted to two runners", w.no, e.Step, e.Shard)
+	}
+	if before.Status != machine.StepRunning && before.LastFence == e.Fence {
+		o.s.fail(PromiseStale, "run %d step %d/%d is granted once more under fence %d, which is over", w.no, e.Step, e.Shard, number(e.Fence))
 	}
 	if o.s.core.runnerRow(e.Worker) == nil {
 		o.s.fail(PromiseLease, "run %d step %d/%d is granted to a runner that has never had a lease", w.no, e.Step, e.Shard)

@@ -13,6 +13,8 @@ const (
 	PromiseStale      Promise = "I06: stale workers change nothing"
 	PromiseLease      Promise = "I06: nothing begins under a lease that cannot be confirmed"
 	PromiseJudge      Promise = "nobody is expired by an outage of the judge"
+	PromiseAttempt    Promise = "a step that is handed back unexecuted has its attempt back"
+	PromiseDue        Promise = "a timer acts only when its time has come by PostgreSQL's clock"
 	PromiseEnds       Promise = "I08: every run ends, or waits for a person at a named step"
 	PromiseDeadline   Promise = "I08: a run past its deadline is ended within two seconds"
 	PromiseOneEnd     Promise = "a run ends once, until it is opened again"

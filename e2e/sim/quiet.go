@@ -87,7 +87,10 @@ func (o *oracle) restless() string {
 // noticed checks that nothing waits for somebody who has forgotten it.
 func (o *oracle) noticed() {
 	n, _ := o.s.core.dispatched()
-	room := n < max(leastWindow, 2*o.s.core.slots())
+	if n >= max(leastWindow, 2*o.s.core.slots()) {
+		o.fullAt = o.s.now
+	}
+	room := o.s.now > o.fullAt+3*time.Second
 	for _, r := range o.s.core.runs {
 		if due := r.head.DeadlineDue(); !due.IsZero() && o.s.ago(due) > 2*time.Second {
 			o.s.fail(PromiseDeadline, "run %d is %s, %v after its deadline", r.no, r.head.Status, o.s.ago(due))

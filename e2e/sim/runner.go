@@ -147,6 +147,12 @@ func (r *runner) claimAll(list []*entry) {
 func (r *runner) claim(e *entry, fence machine.ID, p *pace) {
 	r.awaitLease(r.s.guard(GuardFirstBeat), func() {
 		o, self := r.s.anOrchestrator(), r.instance
+		if r.s.mishap(0.05) { // the same question lay in the hands of somebody who slept
+			r.s.seen.count(SeenStrayClaim)
+			r.s.queue.add(event{at: r.s.now + r.s.between(0, 12*time.Second), process: o.process, life: anyLife, do: func() {
+				o.claimStep(self, e.ref, fence, func(claimAnswer, error) {})
+			}})
+		}
 		call(r.process, o.process, rpcTimeout,
 			func(reply func(claimAnswer, error)) { o.claimStep(self, e.ref, fence, reply) },
 			func(a claimAnswer, err error) {

@@ -67,7 +67,10 @@ func (o *orchestrator) sweep() {
 			}})
 		}
 	}
-	o.submit(events, func() {})
+	if len(events) > 0 && o.s.mishap(0.05) {
+		o.sleep(o.s.between(500*time.Millisecond, 20*time.Second))
+	}
+	o.at("orchestrator.found", func() { o.submit(events, func() {}) })
 }
 
 // due is what is to be done about a row now.
