@@ -2,7 +2,8 @@
 // accepted run ended, no step was executed twice, no call was paid twice. Every service is a process of its own, the stores
 // are private servers, and the provider is simulated and counts what it is asked.
 //
-// `go test -short` runs a handful of faults, `go test` all of them; `go test -update` writes the table to docs/chaos.md.
+// `go test -short` runs a handful of faults, `go test` all of them; `go test -update` writes what came of them to
+// docs/chaos.md. PAWL_CHAOS_REDIS_AWAY=1m keeps Redis away for longer than the usual 12 s.
 package chaos
 
 import (

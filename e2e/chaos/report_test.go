@@ -3,9 +3,12 @@ package chaos
 import (
 	"bytes"
 	_ "embed" // for the page's introduction
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"text/tabwriter"
@@ -70,7 +73,7 @@ func (v verdict) cells() []string {
 func (s *verdicts) tables() (tables [][][]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	faults, timings := [][]string{header()}, [][]string{{"time", "steps", "median", "longest", "promised"}}
+	faults, timings := [][]string{header()}, [][]string{{"seconds from … until …", "steps", "median", "longest", "promised"}}
 	for _, v := range s.rows {
 		faults = append(faults, v.cells())
 	}
@@ -100,17 +103,50 @@ func (s *verdicts) text() string {
 // page is the documentation's.
 func page() string { return filepath.Join(harness.Root(), "docs", "chaos.md") }
 
-// write writes the tables to the documentation.
+// write writes the tables to the documentation. Rows of faults that have not happened this time stay as they are, so that the
+// page can be renewed a few tests at a time.
 func (s *verdicts) write() error {
+	old, err := os.ReadFile(page())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	text := bytes.NewBufferString(introduction)
 	for _, table := range s.tables() {
-		fmt.Fprintln(text)
-		for i, cells := range table {
-			fmt.Fprintf(text, "| %s |\n", strings.Join(cells, " | "))
-			if i == 0 {
-				fmt.Fprintf(text, "| --- |%s\n", strings.Repeat(" ---: |", len(cells)-1))
-			}
+		fmt.Fprintf(text, "\n%s| --- |%s\n", line(table[0]), strings.Repeat(" ---: |", len(table[0])-1))
+		for _, cells := range merged(rowsOf(string(old), table[0]), table[1:]) {
+			text.WriteString(line(cells))
 		}
 	}
 	return os.WriteFile(page(), text.Bytes(), 0o644) //nolint:gosec // a file of the repository, for everybody
+}
+
+// line is a row of a table in Markdown.
+func line(cells []string) string { return "| " + strings.Join(cells, " | ") + " |\n" }
+
+// rowsOf returns the rows below a header in a page.
+func rowsOf(page string, header []string) (rows [][]string) {
+	_, table, _ := strings.Cut(page, line(header))
+	for text := range strings.Lines(table) {
+		if !strings.HasPrefix(text, "| ") {
+			break
+		}
+		if cells := strings.Split(strings.Trim(text, "| \n"), " | "); cells[0] != "---" {
+			rows = append(rows, cells)
+		}
+	}
+	return rows
+}
+
+// merged puts fresh rows in the place of old ones of the same name, and the others behind.
+func merged(old, fresh [][]string) [][]string {
+	rows := slices.Clone(old)
+	for _, row := range fresh {
+		at := slices.IndexFunc(rows, func(known []string) bool { return known[0] == row[0] })
+		if at < 0 {
+			rows = append(rows, row)
+		} else {
+			rows[at] = row
+		}
+	}
+	return rows
 }
