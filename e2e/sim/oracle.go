@@ -16,12 +16,14 @@ type oracle struct {
 	// allowed is, of each step and generation, how many requests of unknown fate were allowed to be sent again, ever.
 	allowed map[effectKey]int
 	quietAt time.Duration
+	// late are the rows whose entries are lost, with the time when they still were not.
+	late map[effectKey]time.Duration
 	// fullAt is when the window was last full.
 	fullAt time.Duration
 }
 
 func newOracle(s *Sim) *oracle {
-	return &oracle{s: s, keys: map[string]int{}, ends: map[int]bool{}, allowed: map[effectKey]int{}}
+	return &oracle{s: s, keys: map[string]int{}, ends: map[int]bool{}, allowed: map[effectKey]int{}, late: map[effectKey]time.Duration{}}
 }
 
 // created: one submit, one run.

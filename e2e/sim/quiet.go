@@ -63,6 +63,11 @@ func (o *oracle) restless() string {
 	case len(s.ledger.owed) > 0:
 		return "the orchestrator is not told what runs have spent"
 	}
+	for _, c := range s.ledger.order {
+		if slices.ContainsFunc(c.tries, func(t *try) bool { return t.state == tryInFlight }) {
+			return "a request is in flight"
+		}
+	}
 	for _, r := range s.core.runs {
 		if !r.head.Status.Terminal() && r.head.Status != machine.RunNeedsReview {
 			return "a run is " + string(r.head.Status)
@@ -126,7 +131,11 @@ func (o *oracle) noticedRow(r *run, l machine.Live, room bool) {
 	case machine.StepQueued:
 		has := func(e *entry) bool { return e.ref.run == r.no && e.ref.Key == l.Key }
 		listed := slices.ContainsFunc(o.s.redis.entries, has) || slices.ContainsFunc(o.s.redis.pending, has)
-		if !listed && o.s.ago(l.QueuedAt) > queuedPatience+2*janitorEvery+2*time.Second {
+		key, late := effectKey{r.no, l.Step, l.Shard, l.Generation}, o.s.ago(l.QueuedAt) > o.s.redis.age()+queuedPatience
+		if listed || !late || o.late[key] == 0 {
+			o.late[key] = o.s.now
+		}
+		if o.s.now > o.late[key]+2*janitorEvery+2*time.Second {
 			lost("the stream has no entry of it, and nobody adds one")
 		}
 	case machine.StepRunning:
