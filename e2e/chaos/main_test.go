@@ -7,7 +7,6 @@
 package chaos
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -16,13 +15,10 @@ import (
 	"pawl.internal/services/testkit"
 )
 
-var update = flag.Bool("update", false, "write the table of faults to docs/chaos.md")
-
 func TestMain(m *testing.M) {
-	flag.Parse()
 	code := testkit.Run(m, link.Leftovers()...)
 	fmt.Print(suite.text())
-	if code == 0 && *update {
+	if code == 0 && testkit.Updating() {
 		if err := suite.write(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1

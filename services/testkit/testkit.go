@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"pawl.internal/services/internal/clock"
+	"pawl.internal/services/internal/golden"
 )
 
 // The variables that name the servers to use.
@@ -98,3 +99,6 @@ func Eventually(tb testing.TB, timeout time.Duration, try func() error) {
 		}
 	}
 }
+
+// Updating reports whether the tests run with -update: they write pages of the documentation anew.
+func Updating() bool { return golden.Updating() }
