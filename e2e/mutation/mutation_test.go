@@ -1,8 +1,6 @@
 package mutation_test
 
 import (
-	"flag"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -10,9 +8,8 @@ import (
 
 	"pawl.internal/e2e/harness"
 	"pawl.internal/e2e/mutation"
+	"pawl.internal/services/testkit"
 )
-
-var update = flag.Bool("update", false, "write docs/mutations.md anew")
 
 // TestGuardsStandInTheSources fails when a guard was changed and the list was not, so that no mutation is lost unseen.
 func TestGuardsStandInTheSources(t *testing.T) {
@@ -29,11 +26,5 @@ func TestGuardsStandInTheSources(t *testing.T) {
 
 // TestMutationsAreDocumented keeps docs/mutations.md in step with the list; -update writes it.
 func TestMutationsAreDocumented(t *testing.T) {
-	path := filepath.Join(harness.Root(), "docs", "mutations.md")
-	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(mutation.Document()), 0o644))
-	}
-	stored, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, mutation.Document(), string(stored))
+	testkit.Golden(t, filepath.Join(harness.Root(), "docs", "mutations.md"), []byte(mutation.Document()))
 }

@@ -42,7 +42,7 @@ func (d *Disk) Fill() {
 	d.tb.Helper()
 	file, err := os.OpenFile(d.filler(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	require.NoError(d.tb, err)
-	defer file.Close()
+	defer func() { require.NoError(d.tb, file.Close()) }()
 	for block := fillBlock; block > 0; {
 		_, err := file.Write(make([]byte, block))
 		switch {

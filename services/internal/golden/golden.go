@@ -15,6 +15,9 @@ import (
 //nolint:gochecknoglobals // flags of a test binary are global by nature
 var update = flag.Bool("update", false, "rewrite golden files with what the tests produce")
 
+// Updating reports whether the tests run with -update.
+func Updating() bool { return *update }
+
 // Assert fails the test when got is not what the file holds. The file is usually testdata/….golden, or a generated page of
 // the documentation.
 func Assert(tb testing.TB, path string, got []byte) {

@@ -78,7 +78,7 @@ func (p *Postgres) Exhaust(ctx context.Context) (release func(), err error) {
 	}
 	var keeper sync.WaitGroup
 	keeper.Go(func() { h.keep(ctx) })
-	release = sync.OnceFunc(func() {
+	release = sync.OnceFunc(func() { //nolint:contextcheck // what is taken is given back also when ctx has ended
 		cancel()
 		keeper.Wait()
 		h.close()
