@@ -22,6 +22,3 @@ func Golden(tb testing.TB, path string, got []byte) {
 	tb.Helper()
 	golden.Assert(tb, path, got)
 }
-
-// Updating reports whether the tests run with -update. There is one such flag in a test binary, which is that of Golden.
-func Updating() bool { return golden.Updating() }

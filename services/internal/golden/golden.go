@@ -34,6 +34,3 @@ func Assert(tb testing.TB, path string, got []byte) {
 	require.NoError(tb, err)
 	require.Equal(tb, string(want), string(got), "%s differs: run the test with -update if that is meant", path)
 }
-
-// Updating reports whether golden files are to be written anew.
-func Updating() bool { return *update }
