@@ -77,7 +77,7 @@ func (o *orchestrator) sweep() {
 func (o *orchestrator) due(r *run, l machine.Live) *coreEvent {
 	ref := stepRef{r.no, machine.Ref{Key: l.Key, Generation: l.Generation}}
 	if !l.DueAt.IsZero() && !l.DueAt.After(o.s.pgNow()) && o.s.guard(GuardTimers) {
-		return &coreEvent{stepRef: ref, make: func(time.Time) machine.Event {
+		e := &coreEvent{stepRef: ref, make: func(time.Time) machine.Event {
 			switch l.Status {
 			case machine.StepBackoff:
 				return machine.RetryDue{Ref: ref.Ref}
@@ -87,6 +87,12 @@ func (o *orchestrator) due(r *run, l machine.Live) *coreEvent {
 				return machine.Woken{Ref: ref.Ref}
 			}
 		}}
+		if o.s.mishap(0.4) { // another, slower replica has found it too
+			o.after(o.s.between(500*time.Millisecond, 8*time.Second), func() {
+				o.submit([]*coreEvent{{stepRef: ref, make: e.make}}, func() {})
+			})
+		}
+		return e
 	}
 	if l.Status == machine.StepRunning && o.s.guard(GuardReaper) && o.mayExpire() {
 		if row := o.s.core.runnerRow(l.Worker); row != nil && row.leaseUntil <= o.s.now {
