@@ -69,12 +69,11 @@ func (p *Postgres) Exhaust(ctx context.Context) (release func(), err error) {
 		return nil, err
 	}
 	h := &hoard{server: p.URL(), conns: []*pgx.Conn{first}}
-	if err = h.fill(ctx); err == nil {
-		_, err = first.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-			WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND application_name <> $1`, hoarder)
-	}
-	if err == nil {
-		err = h.fill(ctx)
+	err = h.fill(ctx)
+	for others := 1; err == nil && others > 0; err = errors.Join(err, clock.System().Sleep(ctx, grabTime)) {
+		if others, err = h.evict(ctx); err == nil {
+			err = h.fill(ctx)
+		}
 	}
 	var keeper sync.WaitGroup
 	keeper.Go(func() { h.keep(ctx) })
@@ -116,6 +115,14 @@ func (h *hoard) fill(ctx context.Context) error {
 		}
 		h.conns = append(h.conns, conn)
 	}
+}
+
+// evict ends the sessions of all others and returns how many there were. Their connections become free a little later.
+func (h *hoard) evict(ctx context.Context) (others int, err error) {
+	err = h.conns[0].QueryRow(ctx, `
+		SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+		WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND application_name <> $1`, hoarder).Scan(&others)
+	return others, err
 }
 
 // keep takes what becomes free until ctx ends. A server that is away has nothing to take.
