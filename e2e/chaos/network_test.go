@@ -86,11 +86,10 @@ func (n network) of(t *testing.T, p pair) (links []*link.Link) {
 	return links
 }
 
-// each lets the links of the pairs fail, one pair after the other, each for a time that begins in the middle of a call.
+// each lets the links of the pairs fail, one pair after the other, each for a time and while clients submit.
 func (n network) each(ways []pair, during func(pair) time.Duration, how func(*link.Link)) func(*testing.T, *harness.Fleet) {
 	return func(t *testing.T, f *harness.Fleet) {
 		for _, p := range ways {
-			awaitCalls(t, f)
 			t.Logf("%s to %s", p.from, p.to)
 			n.disturb(t, p, during(p), how)
 		}
@@ -113,8 +112,8 @@ func (n network) resets(ways []pair) func(*testing.T, *harness.Fleet) {
 	}
 }
 
-// networkPace spreads the submits over the disturbances of all pairs.
-const networkPace = 600 * time.Millisecond
+// networkPace spreads the submits over the disturbances of all pairs, of which the longest together last 33 s.
+const networkPace = 700 * time.Millisecond
 
 // beyondLease is so long that whoever it parts from its lease loses it.
 func beyondLease(pair) time.Duration { return lease * 5 / 4 }
