@@ -48,7 +48,7 @@ func orchestrator() []Point {
 func streams() []Point {
 	return []Point{
 		{Name: "stream.publish.between", Durable: "the first entry of several", Missing: "the others"},
-		{Name: "stream.ack.between", Durable: "entries are acknowledged", Missing: "their deletion"},
+		{Name: "stream.ack.between", Durable: "entries are deleted", Missing: "their acknowledgement"},
 	}
 }
 

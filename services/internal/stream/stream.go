@@ -113,20 +113,22 @@ func (s *Stream) read(ctx context.Context, consumer string, count int, block tim
 	return messagesOf(streams[0].Messages), nil
 }
 
-// Ack takes entries that are dealt with out of the group and out of the stream, in one round trip.
+// Ack takes entries that are dealt with out of the stream and out of the group, in one round trip. They are deleted first:
+// one that is deleted and still pending is found by whoever looks after its consumer, while nobody looks for one that is
+// acknowledged and not deleted.
 func (s *Stream) Ack(ctx context.Context, ids ...string) error {
 	if len(ids) == 0 {
 		return nil
 	}
 	if failpoint.Armed("stream.ack.between") {
-		if err := s.client.XAck(ctx, s.key, s.group, ids...).Err(); err != nil {
+		if err := s.client.XDel(ctx, s.key, ids...).Err(); err != nil {
 			return s.failed("acknowledge", err)
 		}
 		failpoint.Hit("stream.ack.between")
 	}
 	_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		p.XAck(ctx, s.key, s.group, ids...)
 		p.XDel(ctx, s.key, ids...)
+		p.XAck(ctx, s.key, s.group, ids...)
 		return nil
 	})
 	return s.failed("acknowledge", err)
