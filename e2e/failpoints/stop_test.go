@@ -15,7 +15,7 @@ type pause struct {
 	rule string
 	// meanwhile waits until another replica has drawn its conclusions from the silence.
 	meanwhile func(r *rig, run string)
-	// unsent is how many requests were written down and then not sent.
+	// unsent is how many requests at least were written down and then not sent: until the lease is renewed, others may be.
 	unsent int
 	ci     bool
 }
@@ -89,5 +89,5 @@ func (r *rig) standStill(p pause) {
 	r.points.Arm()
 	require.Equal(r.t, count{runs: 1, ended: 1, requests: 1, attempts: got.attempts}, got)
 	require.Equal(r.t, 2, r.Count(`SELECT count(*) FROM llm.llm_try WHERE run_id = $1 AND state = 'answered'`, run[0]))
-	require.Equal(r.t, p.unsent, r.Count(`SELECT count(*) FROM llm.llm_try WHERE run_id = $1 AND state = 'not_sent'`, run[0]))
+	require.LessOrEqual(r.t, p.unsent, r.Count(`SELECT count(*) FROM llm.llm_try WHERE run_id = $1 AND state = 'not_sent'`, run[0]))
 }
