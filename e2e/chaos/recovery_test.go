@@ -93,7 +93,7 @@ func repeatRun(t *testing.T, f *harness.Fleet, run, status string, times int) {
 	t.Helper()
 	tx, err := f.API.DB.Begin(t.Context())
 	require.NoError(t, err)
-	defer tx.Rollback(t.Context()) //nolint:errcheck // it was committed, or the test has failed
+	defer tx.Rollback(t.Context())
 	_, err = tx.Exec(t.Context(), `
 CREATE TEMPORARY TABLE copy ON COMMIT DROP AS
 SELECT (left($1::text, 15) || substr(gen_random_uuid()::text, 16))::uuid AS id FROM generate_series(1, $2)`, run, times)

@@ -2,7 +2,7 @@
 // counts what that costs: nothing is lost, nothing that was finished is done again, and every question reaches a provider
 // once. The points stand in services/internal/failpoint, and what came of each in docs/failpoints.md.
 //
-// `go test ./e2e/failpoints` goes through a short set; with PAWL_FAILPOINTS_ALL=1 through all of them.
+// `go test -short` goes through a few of them, `go test` through all.
 package failpoints
 
 import (
