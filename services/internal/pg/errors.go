@@ -28,6 +28,7 @@ const (
 	classConnection = "08"  // connection exceptions
 	classResources  = "53"  // disk full, out of memory, too many connections
 	classOperator   = "57P" // the server is starting, stopping, or was told to end the session
+	classSystem     = "58"  // the server cannot read or write its files
 )
 
 // Fault translates an error of the database into a fault. What is a fault already, and what is not the database's error
@@ -68,7 +69,7 @@ func ofState(state string, err error) error {
 	case readOnlyTransaction:
 		return away(err)
 	}
-	for _, class := range []string{classConnection, classResources, classOperator} {
+	for _, class := range []string{classConnection, classResources, classOperator, classSystem} {
 		if strings.HasPrefix(state, class) {
 			return away(err)
 		}

@@ -57,7 +57,7 @@ func TestStatesBecomeFaults(t *testing.T) {
 	for state, want := range map[string]codes.Code{
 		"55P03": codes.Aborted, "57014": codes.Canceled, "23505": codes.AlreadyExists, "25006": codes.Unavailable,
 		"08006": codes.Unavailable, "53100": codes.Unavailable, "53300": codes.Unavailable, "57P01": codes.Unavailable,
-		"57P03": codes.Unavailable, "42601": codes.Internal, "23514": codes.Internal, "22003": codes.Internal,
+		"57P03": codes.Unavailable, "58030": codes.Unavailable, "42601": codes.Internal, "23514": codes.Internal, "22003": codes.Internal,
 	} {
 		err := pg.InTx(t.Context(), db.Pool, func(ctx context.Context, tx pgx.Tx) error { return raise(ctx, tx, state) })
 		require.Equal(t, want, fault.CodeOf(err), state)
