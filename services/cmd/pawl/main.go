@@ -3,7 +3,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 
@@ -44,7 +43,7 @@ func run(ctx context.Context) error {
 	}
 	command, err := parser.Parse(os.Args[1:])
 	if err != nil {
-		return usageError{err}
+		return client.WithExitCode(err, client.ExitUsage)
 	}
 	command.BindTo(ctx, (*context.Context)(nil))
 	return command.Run(client.Streams{Out: os.Stdout, Err: os.Stderr})
@@ -59,11 +58,3 @@ func newParser(c *cli) (*kong.Kong, error) {
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, Summary: true}),
 	)...)
 }
-
-// usageError is a command line that cannot be carried out.
-type usageError struct{ error }
-
-// ExitCode says so to the shell.
-func (usageError) ExitCode() int { return client.ExitUsage }
-
-func (e usageError) Unwrap() error { return errors.Unwrap(e.error) }

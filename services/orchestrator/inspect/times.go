@@ -15,9 +15,10 @@ const (
 	sweepTime = 2 * time.Second
 	// relayTime is how long something may be owed to the gateway while that answers: the relay looks every five seconds.
 	relayTime = 8 * time.Second
-	// usualLease stands for the lease while no step-runner tells it.
-	usualLease = 10 * time.Second
 )
+
+// UsualLease stands for the lease of step-runners while none of them tells it; it is the default of the flag.
+const UsualLease = 10 * time.Second
 
 // timeChecks are about what is acted on within a time. Nobody is expired by a judge that has just come back, so what leases
 // are about may take one more lease.
@@ -42,7 +43,7 @@ func timeChecks() []*checkup.Check {
 			Promise:  "I04: a step whose runner is gone is taken from it within a lease and two seconds",
 			Means:    "the step is not executed by anybody, until its hard timeout",
 			Remedy:   "see whether an orchestrator runs: leases expire only while it can write to PostgreSQL without a break",
-			Severity: checkup.Broken, Settles: usualLease + sweepTime, Find: lostSteps,
+			Severity: checkup.Broken, Settles: UsualLease + sweepTime, Find: lostSteps,
 		},
 		{
 			Name:     "owed-to-gateway",

@@ -63,6 +63,9 @@ type failure struct {
 	code int
 }
 
+// WithExitCode gives an error the exit code that stands for it.
+func WithExitCode(err error, code int) error { return failure{err, code} }
+
 // ExitCode is what the shell is told.
 func (f failure) ExitCode() int { return f.code }
 

@@ -139,7 +139,7 @@ func (c *listRuns) Run(ctx context.Context, s Streams) error {
 	request := &pawlv1.ListRunsRequest{PageSize: c.Limit, Pipeline: c.Pipeline, EntityId: c.Entity}
 	if c.Status != "" {
 		if err := apijson.SetParameter(request, "status", []string{c.Status}); err != nil {
-			return failure{err, ExitUsage}
+			return WithExitCode(err, ExitUsage)
 		}
 	}
 	list, err := client.ListRuns(ctx, request)

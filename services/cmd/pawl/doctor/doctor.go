@@ -59,7 +59,7 @@ func (c *Cmd) Run(ctx context.Context, s client.Streams) error {
 	}
 	checks, err = c.choose(checks)
 	if err != nil {
-		return usageError{err}
+		return client.WithExitCode(err, client.ExitUsage)
 	}
 	target, done, err := c.open(ctx)
 	if err != nil {
@@ -175,22 +175,10 @@ func (c *Cmd) verdict(results []*checkup.Result) error {
 	}
 	switch {
 	case len(broken) > 0:
-		return found{fmt.Errorf("broken: %s", strings.Join(broken, ", "))}
+		return client.WithExitCode(fmt.Errorf("broken: %s", strings.Join(broken, ", ")), ExitFound)
 	case len(unchecked) > 0:
 		return fmt.Errorf("could not be checked: %s", strings.Join(unchecked, ", "))
 	default:
 		return nil
 	}
 }
-
-// found is the error that says that a promise is broken.
-type found struct{ error }
-
-// ExitCode tells the shell.
-func (found) ExitCode() int { return ExitFound }
-
-// usageError is a command line that cannot be carried out.
-type usageError struct{ error }
-
-// ExitCode tells the shell.
-func (usageError) ExitCode() int { return client.ExitUsage }

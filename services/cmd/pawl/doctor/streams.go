@@ -10,6 +10,8 @@ import (
 
 	"pawl.internal/services/internal/checkup"
 	"pawl.internal/services/internal/stream"
+	core "pawl.internal/services/orchestrator/inspect"
+	"pawl.internal/services/orchestrator/machine"
 )
 
 const (
@@ -20,9 +22,8 @@ const (
 	restoreTime = 8 * time.Second
 	// dropTime is how long an entry may be there that nobody wants: a runner learns of it with its next heartbeat at the latest.
 	dropTime = 15 * time.Second
-	// usualLease stands for the runners' lease while none of them tells it, and buryTime is what the janitor takes beyond it.
-	usualLease = 10 * time.Second
-	buryTime   = 5 * time.Second
+	// buryTime is what the janitor takes beyond a lease.
+	buryTime = 5 * time.Second
 	// lengthSlack is how many entries a stream may have beyond two for each step that is dispatched.
 	lengthSlack = 64
 )
@@ -53,7 +54,7 @@ func streamChecks() []*checkup.Check {
 			Promise:  "I04: what a step-runner has left behind in a stream is taken up when its lease is over",
 			Means:    "the steps of its entries wait longer than they must",
 			Remedy:   "see whether an orchestrator runs, and can write to PostgreSQL without a break; --repair removes the consumers",
-			Severity: checkup.Broken, Settles: usualLease + buryTime, Find: eachClass(deadConsumers),
+			Severity: checkup.Broken, Settles: core.UsualLease + buryTime, Find: eachClass(deadConsumers),
 			Repair: "acknowledges their entries and removes them; the orchestrator adds again what is still wanted",
 			Mend:   removeConsumers,
 		},
@@ -66,9 +67,6 @@ func streamChecks() []*checkup.Check {
 		},
 	}
 }
-
-// classes are the lanes of which each has a stream.
-func classes() []string { return []string{"interactive", "batch"} }
 
 // lane is what is known of the steps of a class and of their stream.
 type lane struct {
@@ -94,8 +92,8 @@ func eachClass(
 ) func(context.Context, *checkup.Target) ([]checkup.Finding, error) {
 	return func(ctx context.Context, t *checkup.Target) ([]checkup.Finding, error) {
 		var all []checkup.Finding
-		for _, class := range classes() {
-			l, err := readLane(ctx, t, class)
+		for _, class := range machine.AllClasses() {
+			l, err := readLane(ctx, t, string(class))
 			if err != nil {
 				return nil, err
 			}
@@ -143,7 +141,7 @@ func readLane(ctx context.Context, t *checkup.Target, class string) (*lane, erro
 		})
 	})
 	if l.lease == 0 {
-		l.lease = usualLease
+		l.lease = core.UsualLease
 	}
 	return l, err
 }
