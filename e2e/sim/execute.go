@@ -24,14 +24,13 @@ const (
 
 // outcome is what a runner reports of an attempt.
 type outcome struct {
-	ref       stepRef
-	attempt   machine.Attempt
-	end       ending
-	reason    machine.Reason
-	wait      time.Duration
-	total     int
-	spend     *spend
-	submitted bool
+	ref     stepRef
+	attempt machine.Attempt
+	end     ending
+	reason  machine.Reason
+	wait    time.Duration
+	total   int
+	spend   *spend
 }
 
 // event is the machine's event of an outcome (complete.go).

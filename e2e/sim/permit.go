@@ -16,7 +16,6 @@ type permitAgent struct {
 	inUse int
 	fresh time.Duration
 	line  []*waiter
-	known bool
 	// degraded says that Redis has not answered for so long that our share of the limit is what is left.
 	degraded bool
 	asking   bool

@@ -40,6 +40,7 @@ type Failure struct {
 	At time.Duration
 }
 
+// Error names the promise, what breaks it, and the time in the simulation.
 func (f *Failure) Error() string { return fmt.Sprintf("%s: %s (at %v)", f.Promise, f.Detail, f.At) }
 
 const (
@@ -154,7 +155,7 @@ func (s *Sim) processes() []*process {
 }
 
 // begin is the time of PostgreSQL's clock at which simulations begin.
-var begin = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) //nolint:gochecknoglobals // constant
+var begin = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // pgNow is PostgreSQL's clock.
 func (s *Sim) pgNow() time.Time { return begin.Add(s.now) }

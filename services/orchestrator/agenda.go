@@ -94,7 +94,7 @@ func (a *agenda) take(now time.Time) []store.Timer {
 	defer a.mu.Unlock()
 	var due []store.Timer
 	for len(a.queue) > 0 && !a.queue[0].Fires.After(now) {
-		e := heap.Pop(&a.queue).(*entry) //nolint:forcetypeassert // the queue holds nothing else
+		e := heap.Pop(&a.queue).(*entry) //nolint:errcheck,forcetypeassert // the queue holds nothing else
 		delete(a.listed, keyOf(e.SoonTimer))
 		due = append(due, e.Timer)
 	}
@@ -122,7 +122,7 @@ type timerQueue []*entry
 func (q timerQueue) Len() int           { return len(q) }
 func (q timerQueue) Less(i, j int) bool { return q[i].Fires.Before(q[j].Fires) }
 func (q timerQueue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
-func (q *timerQueue) Push(x any)        { *q = append(*q, x.(*entry)) } //nolint:forcetypeassert // as above
+func (q *timerQueue) Push(x any)        { *q = append(*q, x.(*entry)) } //nolint:errcheck,forcetypeassert // as above
 
 func (q *timerQueue) Pop() any {
 	last := len(*q) - 1

@@ -74,7 +74,7 @@ func countingProxy(t *testing.T, database string, statements *atomic.Int64) stri
 // link carries one connection, without encryption, until either side ends it.
 func link(client net.Conn, address string, statements *atomic.Int64) {
 	defer func() { _ = client.Close() }()
-	server, err := new(net.Dialer).Dial("tcp", address) //nolint:noctx // ends with the client
+	server, err := new(net.Dialer).Dial("tcp", address)
 	if err != nil {
 		return
 	}

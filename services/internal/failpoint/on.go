@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -162,5 +163,5 @@ func allocate(mib int) {
 		taken = append(taken, block)
 	}
 	kill()
-	_ = taken
+	runtime.KeepAlive(taken)
 }

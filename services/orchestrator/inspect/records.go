@@ -99,11 +99,15 @@ type runEvent struct {
 }
 
 // opens reports whether the entry opens a run again that had ended.
-func (e *runEvent) opens() bool { return e.Kind == machine.KindOperatorRetry || e.Kind == machine.KindRerunFrom }
+func (e *runEvent) opens() bool {
+	return e.Kind == machine.KindOperatorRetry || e.Kind == machine.KindRerunFrom
+}
 
 // changed is the state that the entry says the run came into; empty if it says none.
 func (e *runEvent) changed() machine.RunStatus {
-	var detail struct{ Status machine.RunStatus }
+	var detail struct {
+		Status machine.RunStatus `json:"status"`
+	}
 	if json.Unmarshal(e.Detail, &detail) != nil || !slices.Contains(machine.AllRunStatuses(), detail.Status) {
 		return ""
 	}

@@ -26,10 +26,12 @@ func TestCheckFindsWhatIsBroken(t *testing.T) {
 		"a row of an ended run": {machine.RuleEnded, chain(machine.Step{}), func(w *world) { w.finish(0, whole) }, func(w *world) {
 			w.put(machine.Live{Key: machine.Key{Shard: whole}, Generation: 1, Status: machine.StepReady})
 		}},
-		"an open review of an ended run": {machine.RuleEnded, chain(machine.Step{}), func(w *world) { w.must(machine.CancelRequested{}) },
+		"an open review of an ended run": {
+			machine.RuleEnded, chain(machine.Step{}), func(w *world) { w.must(machine.CancelRequested{}) },
 			func(w *world) {
 				w.stored[w.ref(0, whole)] = machine.Result{Generation: 1, Status: machine.StepNeedsReview, Key: w.ref(0, whole).Key}
-			}},
+			},
+		},
 		"an end of a run that goes on": {machine.RuleOpen, chain(machine.Step{}), nil, func(w *world) { w.run.FinishedAt = w.now }},
 		"a person is said to be asked": {machine.RuleStatus, chain(machine.Step{}), nil, func(w *world) {
 			w.run.Status, w.run.PausedAt, w.run.Reason = machine.RunNeedsReview, w.now, machine.ReasonLowConfidence

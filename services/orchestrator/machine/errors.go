@@ -8,6 +8,7 @@ type StaleError struct {
 	Why   string
 }
 
+// Error says which event came too late, and why.
 func (e *StaleError) Error() string { return fmt.Sprintf("%s is stale: %s", e.Event, e.Why) }
 
 // IllegalError refuses an event that the state does not allow. Nothing was changed.
@@ -19,6 +20,7 @@ type IllegalError struct {
 	Why string
 }
 
+// Error names the event and the state that does not allow it.
 func (e *IllegalError) Error() string {
 	if e.Why == "" {
 		return fmt.Sprintf("%s is not possible in state %s", e.Event, e.State)
@@ -33,6 +35,7 @@ type MissingError struct {
 	What  string
 }
 
+// Error names what the event needs.
 func (e *MissingError) Error() string {
 	return fmt.Sprintf("%s: %s of step %s are not loaded", e.Event, e.What, e.Step)
 }

@@ -49,6 +49,7 @@ type ChangedError struct {
 	Status machine.RunStatus
 }
 
+// Error says what the run is now.
 func (e *ChangedError) Error() string {
 	return fmt.Sprintf("the run has changed: it is %s now", e.Status)
 }
@@ -60,6 +61,7 @@ type NoStepError struct {
 	Steps []string
 }
 
+// Error names the unknown step.
 func (e *NoStepError) Error() string { return fmt.Sprintf("the pipeline has no step %s", e.Step) }
 
 // BudgetError refuses a budget that is not more than what is there, or than what is spent.
@@ -69,6 +71,7 @@ type BudgetError struct {
 	Spent  money.Pico
 }
 
+// Error leaves the amounts to those who answer the person.
 func (e *BudgetError) Error() string { return "the budget is not higher than before" }
 
 // decide carries out what a person has decided, if the run is still as the person saw it.

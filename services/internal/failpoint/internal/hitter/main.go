@@ -11,11 +11,11 @@ import (
 
 func main() {
 	if err := failpoint.Start("hitter"); err != nil {
-		fmt.Println(err)
+		fmt.Fprintln(os.Stdout, err)
 		os.Exit(1)
 	}
 	for _, point := range os.Args[1:] {
 		failpoint.Hit(point, "label")
-		fmt.Println("passed", point)
+		fmt.Fprintln(os.Stdout, "passed", point)
 	}
 }
