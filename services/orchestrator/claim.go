@@ -149,11 +149,17 @@ func assignment(g *store.Grant, given *store.Given) (*systemv1.Assignment, error
 		AskBase: int32(g.Row.AskBase), AmbiguousOk: int32(g.Row.AmbiguousOK), CallsLeft: callsLeft(g),
 		EntityId: g.EntityID, Input: given.Input, Outputs: given.Outputs, Item: given.Item,
 		BudgetPicoUsd: picoOrNil(g.Budget), SpendEpoch: int32(g.SpendEpoch), DeadlineIn: durationpb.New(max(g.DeadlineIn, 0)),
+		LastChance: lastChance(g),
 	}
 	if err := json.Unmarshal(g.Labels, &a.Labels); err != nil {
 		return nil, fmt.Errorf("labels of a run: %w", err)
 	}
 	return a, nil
+}
+
+// lastChance reports whether the step has lost workers before, and one more would end it.
+func lastChance(g *store.Grant) bool {
+	return g.Row.Losses > 0 && g.Row.Losses+1 >= g.Pipeline.Plan(g.Class).Steps[g.Row.Step].MaxLost
 }
 
 // callsLeft is how many requests the step may still send to models; a step without a bound has all there are.

@@ -3,6 +3,7 @@ package orchestrator_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -306,8 +307,33 @@ func TestStepsOfADeadRunnerGoToOthers(t *testing.T) {
 	taken := living.take()
 	require.Equal(t, lost.Hold.GetStep().GetRunId(), taken.Hold.GetStep().GetRunId())
 	require.EqualValues(t, 2, taken.GetAttempt(), "the attempt of the dead runner counts")
+	require.False(t, taken.GetLastChance(), "it may lose another worker")
 	living.stored(taken.succeeded(`1`))
 	require.Equal(t, systemv1.CompleteStatus_COMPLETE_STATUS_STALE, dead.complete(lost.succeeded(`2`)).GetStatus())
+}
+
+// TestStepThatKeepsLosingWorkersIsOnItsLastChance tells the runner which steps it must execute apart from each other.
+func TestStepThatKeepsLosingWorkersIsOnItsLastChance(t *testing.T) {
+	r := setup(t, lease(time.Second))
+	r.register(strings.Replace(chain, "{name: first, ", "{name: first, max_lost: 2, ", 1))
+	run := r.create("chain", `{"text": 1}`)
+	require.False(t, r.newRunner().take().GetLastChance(), "it has lost nobody yet")
+	again := r.newRunner()
+	ctx, stop := context.WithCancel(t.Context())
+	var heart sync.WaitGroup
+	heart.Go(func() {
+		_ = clock.Every(ctx, clock.System(), 200*time.Millisecond, func(context.Context) { again.beat() })
+	})
+	taken := again.take()
+	require.True(t, taken.GetLastChance())
+	stop()
+	heart.Wait()
+	testkit.Eventually(t, patience, func() error {
+		if shown := r.run(run); shown.GetReason() != "worker_lost" {
+			return fmt.Errorf("the run is %v", shown)
+		}
+		return nil
+	})
 }
 
 func TestReleasedStepsGoToOthers(t *testing.T) {

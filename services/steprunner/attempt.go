@@ -27,6 +27,7 @@ type attempts struct {
 	holds        *holds
 	executor     *executor
 	completer    *completer
+	apart        apart
 
 	work sync.WaitGroup // the lanes, their claims and the attempts, but not those that are given up
 }
@@ -84,7 +85,7 @@ func (a *attempts) outlast(h *hold) {
 func (a *attempts) run(ctx context.Context, h *hold) {
 	defer h.cancel(nil)
 	settled := false
-	if outcome := a.executor.execute(ctx, h); outcome != nil {
+	if outcome := a.executor.execute(ctx, h, a.apart.enter(h)); outcome != nil {
 		settled = a.completer.report(ctx, h.class, outcome) == nil
 	}
 	if _, stopped := errors.AsType[*stopError](context.Cause(ctx)); settled || stopped {
@@ -95,6 +96,7 @@ func (a *attempts) run(ctx context.Context, h *hold) {
 // drop ends a hold whose step is no longer this runner's business, and reports whether it was there.
 func (a *attempts) drop(h *hold) bool {
 	h.cancel(nil)
+	a.apart.leave(h)
 	if !a.holds.remove(h) {
 		return false
 	}

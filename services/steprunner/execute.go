@@ -37,14 +37,18 @@ type executor struct {
 	metrics   *metrics
 }
 
-// execute carries out a claim and returns its outcome; nil when ctx ended before, because then nobody would take it.
-func (x *executor) execute(ctx context.Context, h *hold) *systemv1.Outcome {
+// execute carries out a claim, or puts it off when it is not its turn, and returns its outcome; nil when ctx ended before,
+// because then nobody would take it.
+func (x *executor) execute(ctx context.Context, h *hold, turn bool) *systemv1.Outcome {
 	a := &step.Attempt{
 		Ref: h.ref, Assignment: h.assignment(), Scope: scopeOf(h), Confirm: x.lease.await, Report: &step.Report{},
 		Deadline: h.began.Add(h.assignment().GetDeadlineIn().AsDuration()),
 	}
-	failpoint.Hit("runner.execute", h.ref.GetStep())
-	outcome, kind := x.find(ctx, h, a)
+	outcome, kind := parked(notItsTurn()), "unknown"
+	if turn {
+		failpoint.Hit("runner.execute", h.ref.GetStep())
+		outcome, kind = x.find(ctx, h, a)
+	}
 	if ctx.Err() != nil {
 		return nil
 	}

@@ -199,6 +199,11 @@ func (v *view) waiting(l Live) Blockage {
 		b.Code, b.Since = BlockNotBefore, v.run.CreatedAt
 		b.Sentence = "The run was asked to begin later."
 		b.Action, b.Then = "Nothing: it begins by itself.", "the run begins"
+	case l.Reason == ReasonWorkerLost:
+		b.Code = BlockWorkerLost
+		b.Sentence = fmt.Sprintf("%s has lost its workers %d times and waits to be executed apart from other such steps.", v.name(l.Key), l.Losses)
+		b.Action = "Nothing: it is tried again by itself. Look at the workers' memory."
+		b.Then = "the step runs again"
 	case l.Reason != "":
 		b.Code = BlockProviderPaused
 		b.Sentence = fmt.Sprintf("%s waits until the other side takes requests again (%s).", v.name(l.Key), l.Reason)

@@ -40,6 +40,15 @@ func TestWhyARunDoesNotMove(t *testing.T) {
 			machine.BlockProviderPaused, "a waits until the other side takes requests again (provider_429).",
 			func(w *world) time.Time { return w.live[key].DueAt }, "the step runs again",
 		},
+		"worker_lost, apart": {
+			func(w *world) machine.Facts {
+				held := w.start(0, whole)
+				w.must(machine.Parked{Attempt: held, Until: w.now.Add(time.Second), Reason: machine.ReasonWorkerLost})
+				return machine.Facts{}
+			},
+			machine.BlockWorkerLost, "a has lost its workers 0 times and waits to be executed apart from other such steps.",
+			func(w *world) time.Time { return w.live[key].DueAt }, "the step runs again",
+		},
 		"signal": {
 			func(w *world) machine.Facts {
 				held := w.start(0, whole)

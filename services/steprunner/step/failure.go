@@ -18,6 +18,7 @@ const (
 	ReasonBusinessRule     = "business_rule"
 	ReasonModelUnavailable = "model_unavailable"
 	ReasonStepTimeout      = "step_timeout"
+	ReasonWorkerLost       = "worker_lost"
 	ReasonDeadlineExceeded = "deadline_exceeded"
 	ReasonHandlerError     = "handler_error"
 )

@@ -1878,7 +1878,10 @@ type Assignment struct {
 	// The run's spend epoch.
 	SpendEpoch int32 `protobuf:"varint,16,opt,name=spend_epoch,json=spendEpoch,proto3" json:"spend_epoch,omitempty"`
 	// Time left until the run's deadline.
-	DeadlineIn    *durationpb.Duration `protobuf:"bytes,17,opt,name=deadline_in,json=deadlineIn,proto3" json:"deadline_in,omitempty"`
+	DeadlineIn *durationpb.Duration `protobuf:"bytes,17,opt,name=deadline_in,json=deadlineIn,proto3" json:"deadline_in,omitempty"`
+	// Whether one more lost worker ends the step: a runner executes such steps one at a time, so that one that kills its
+	// workers takes no other along.
+	LastChance    bool `protobuf:"varint,18,opt,name=last_chance,json=lastChance,proto3" json:"last_chance,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2030,6 +2033,13 @@ func (x *Assignment) GetDeadlineIn() *durationpb.Duration {
 		return x.DeadlineIn
 	}
 	return nil
+}
+
+func (x *Assignment) GetLastChance() bool {
+	if x != nil {
+		return x.LastChance
+	}
+	return false
 }
 
 // CompleteStepsRequest reports outcomes.
@@ -4271,7 +4281,7 @@ const file_pawl_system_v1_orchestrator_proto_rawDesc = "" +
 	"\x06status\x18\x01 \x01(\x0e2\x1b.pawl.system.v1.ClaimStatusR\x06status\x12:\n" +
 	"\n" +
 	"assignment\x18\x02 \x01(\v2\x1a.pawl.system.v1.AssignmentR\n" +
-	"assignment\"\xa0\x06\n" +
+	"assignment\"\xc1\x06\n" +
 	"\n" +
 	"Assignment\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12'\n" +
@@ -4294,7 +4304,9 @@ const file_pawl_system_v1_orchestrator_proto_rawDesc = "" +
 	"\vspend_epoch\x18\x10 \x01(\x05R\n" +
 	"spendEpoch\x12:\n" +
 	"\vdeadline_in\x18\x11 \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"deadlineIn\x1a9\n" +
+	"deadlineIn\x12\x1f\n" +
+	"\vlast_chance\x18\x12 \x01(\bR\n" +
+	"lastChance\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
