@@ -312,6 +312,20 @@ func TestStepsOfADeadRunnerGoToOthers(t *testing.T) {
 	require.Equal(t, systemv1.CompleteStatus_COMPLETE_STATUS_STALE, dead.complete(lost.succeeded(`2`)).GetStatus())
 }
 
+// TestGrantsThatALeavingRunnerNeverGotAreReleased cuts a runner off from the answer to a claim while it shuts down: it lists
+// nothing when it leaves, and the attempt that it never began is not counted.
+func TestGrantsThatALeavingRunnerNeverGotAreReleased(t *testing.T) {
+	r := setup(t)
+	r.register(chain)
+	r.create("chain", `{"text": 1}`)
+	leaving, staying := r.newRunner(), r.newRunner()
+	leaving.take() // it does not know of this
+	answer, err := r.client.ReleaseSteps(t.Context(), &systemv1.ReleaseStepsRequest{RunnerId: leaving.id[:], Leaving: true})
+	require.NoError(t, err)
+	require.EqualValues(t, 1, answer.GetReleased())
+	require.EqualValues(t, 1, staying.take().GetAttempt())
+}
+
 // TestStepThatKeepsLosingWorkersIsOnItsLastChance tells the runner which steps it must execute apart from each other.
 func TestStepThatKeepsLosingWorkersIsOnItsLastChance(t *testing.T) {
 	r := setup(t, lease(time.Second))

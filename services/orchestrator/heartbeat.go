@@ -67,10 +67,7 @@ func (s *Service) settleHolds(ctx context.Context, runner machine.ID, holds []*s
 	if len(holds) == 0 {
 		return nil, nil
 	}
-	refs := make([]store.Ref, len(holds))
-	for i, h := range holds {
-		refs[i] = refOf(h.GetStep())
-	}
+	refs := refsOf(holds)
 	stored, err := s.store.Holdings(ctx, refs)
 	if err != nil {
 		return nil, err
@@ -98,11 +95,7 @@ func (s *Service) settleHolds(ctx context.Context, runner machine.ID, holds []*s
 
 // expireUnlisted takes the steps from a runner that it claimed long ago and does not list: the answer to its claim was lost.
 func (s *Service) expireUnlisted(ctx context.Context, runner uuid.UUID, claimedFrom time.Time, holds []*systemv1.Hold) error {
-	listed := make([]store.Ref, len(holds))
-	for i, h := range holds {
-		listed[i] = refOf(h.GetStep())
-	}
-	lost, until, err := s.store.UnlistedSteps(ctx, runner, claimedFrom, listed)
+	lost, until, err := s.store.UnlistedSteps(ctx, runner, claimedFrom, s.config.Lease, refsOf(holds))
 	if err != nil {
 		return err
 	}
@@ -160,22 +153,60 @@ func (s *Service) ReleaseSteps(ctx context.Context, req *systemv1.ReleaseStepsRe
 			return machine.Released{Claim: claimOf(h, r, machine.ID(runner))}
 		}}
 	}
-	errs := s.store.Submit(ctx, events...)
-	if err := away(errs); err != nil {
+	released, err := s.release(ctx, events)
+	if err != nil {
 		return nil, err
 	}
 	failpoint.Hit("orchestrator.release.committed")
 	if req.GetLeaving() {
 		s.runners.forget(runner)
+		unlisted, err := s.releaseUnlisted(ctx, runner, req.GetHolds())
+		if err != nil {
+			return nil, err
+		}
+		released += unlisted
 		if err := s.store.EndLease(ctx, runner); err != nil {
 			return nil, err
 		}
 	}
-	var released int32
+	return &systemv1.ReleaseStepsResponse{Released: released}, nil
+}
+
+// release carries out the events, and counts those that took a step back.
+func (s *Service) release(ctx context.Context, events []*store.Event) (released int32, err error) {
+	errs := s.store.Submit(ctx, events...)
+	if err := away(errs); err != nil {
+		return 0, err
+	}
 	for i, e := range events {
 		if errs[i] == nil && e.Answer == machine.Applied {
 			released++
 		}
 	}
-	return &systemv1.ReleaseStepsResponse{Released: released}, nil
+	return released, nil
+}
+
+// releaseUnlisted takes back what a leaving runner was granted and does not list: the answers did not reach it any more, so
+// that it has begun nothing of that. With the end of its lease these steps would count as lost with it.
+func (s *Service) releaseUnlisted(ctx context.Context, runner uuid.UUID, holds []*systemv1.Hold) (int32, error) {
+	granted, _, err := s.store.UnlistedSteps(ctx, runner, time.Time{}, 0, refsOf(holds))
+	if err != nil {
+		return 0, err
+	}
+	events := make([]*store.Event, len(granted))
+	for i, g := range granted {
+		events[i] = &store.Event{Ref: g.Ref, Make: func(r machine.Ref, _ time.Time) machine.Event {
+			return machine.Released{Claim: machine.Claim{Ref: r, Fence: g.Fence, Worker: machine.ID(runner)}}
+		}}
+	}
+	return s.release(ctx, events)
+}
+
+// refsOf names the steps that a runner lists.
+func refsOf(holds []*systemv1.Hold) []store.Ref {
+	refs := make([]store.Ref, len(holds))
+	for i, h := range holds {
+		refs[i] = refOf(h.GetStep())
+	}
+	return refs
 }

@@ -96,12 +96,12 @@ func (s *Store) Holdings(ctx context.Context, refs []Ref) (map[Ref]Holding, erro
 	return found, nil
 }
 
-// UnlistedSteps returns steps that the runner claimed more than a lease ago, but not before a bound, and does not list: it
+// UnlistedSteps returns steps that the runner claimed longer ago than an age, but not before a bound, and does not list: it
 // has never got the answer to its claim. Until says when those were claimed that this look has reached.
 func (s *Store) UnlistedSteps(
-	ctx context.Context, runner uuid.UUID, claimedFrom time.Time, listed []Ref,
+	ctx context.Context, runner uuid.UUID, claimedFrom time.Time, age time.Duration, listed []Ref,
 ) (lost []LostStep, until time.Time, err error) {
-	p := db.FindUnlistedStepsParams{Worker: runner, ClaimedFrom: claimedFrom, Lease: s.cfg.Lease}
+	p := db.FindUnlistedStepsParams{Worker: runner, ClaimedFrom: claimedFrom, Age: age}
 	for _, ref := range listed {
 		p.RunIds, p.Steps, p.Shards = append(p.RunIds, ref.RunID), append(p.Steps, ref.Step), append(p.Shards, int32(ref.Shard))
 	}
@@ -111,7 +111,7 @@ func (s *Store) UnlistedSteps(
 	}
 	for _, row := range rows {
 		if row.Step == "" {
-			until = row.At.Add(-s.cfg.Lease)
+			until = row.At.Add(-age)
 			continue
 		}
 		lost = append(lost, LostStep{Ref: refOf(row.RunID, row.Step, row.Shard, row.Generation), Fence: machine.ID(row.Fence)})

@@ -96,7 +96,7 @@ func TestUnlistedStepsOfALivingRunner(t *testing.T) {
 	worker := uuid.UUID(unlisted.worker)
 	b.exec(`UPDATE core.step_live SET worker = $1`, worker)
 	find := func(from time.Time) []store.LostStep {
-		lost, until, err := b.store.UnlistedSteps(t.Context(), worker, from, []store.Ref{listed.Ref})
+		lost, until, err := b.store.UnlistedSteps(t.Context(), worker, from, 10*time.Second, []store.Ref{listed.Ref})
 		require.NoError(t, err)
 		require.WithinDuration(t, time.Now().Add(-10*time.Second), until, 5*time.Second, "a lease ago")
 		return lost

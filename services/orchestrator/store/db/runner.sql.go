@@ -38,7 +38,7 @@ WHERE l.status = 'running' AND l.worker = $1::uuid AND l.claimed_at >= $2::times
 type FindUnlistedStepsParams struct {
 	Worker      uuid.UUID
 	ClaimedFrom time.Time
-	Lease       time.Duration
+	Age         time.Duration
 	RunIds      []uuid.UUID
 	Steps       []string
 	Shards      []int32
@@ -53,12 +53,12 @@ type FindUnlistedStepsRow struct {
 	At         time.Time
 }
 
-// Steps that are RUNNING with a runner for longer than a lease and that it does not list. The first row tells the time.
+// Steps that are RUNNING with a runner for longer than an age and that it does not list. The first row tells the time.
 func (q *Queries) FindUnlistedSteps(ctx context.Context, arg FindUnlistedStepsParams) ([]FindUnlistedStepsRow, error) {
 	rows, err := q.db.Query(ctx, findUnlistedSteps,
 		arg.Worker,
 		arg.ClaimedFrom,
-		arg.Lease,
+		arg.Age,
 		arg.RunIds,
 		arg.Steps,
 		arg.Shards,

@@ -21,14 +21,14 @@ FROM (SELECT unnest(@run_ids::uuid[]) AS run_id, unnest(@steps::text[]) AS step,
 JOIN core.step_live l ON l.run_id = k.run_id AND l.step = k.step AND l.shard = k.shard;
 
 -- name: FindUnlistedSteps :many
--- Steps that are RUNNING with a runner for longer than a lease and that it does not list. The first row tells the time.
+-- Steps that are RUNNING with a runner for longer than an age and that it does not list. The first row tells the time.
 SELECT '00000000-0000-0000-0000-000000000000'::uuid AS run_id, ''::text AS step, -1::integer AS shard, 0::integer AS generation,
        '00000000-0000-0000-0000-000000000000'::uuid AS fence, now()::timestamptz AS at
 UNION ALL
 SELECT l.run_id, l.step, l.shard, l.generation, coalesce(l.fence, '00000000-0000-0000-0000-000000000000'), l.claimed_at
 FROM core.step_live l
 WHERE l.status = 'running' AND l.worker = @worker::uuid AND l.claimed_at >= @claimed_from::timestamptz
-  AND l.claimed_at < now() - @lease::interval
+  AND l.claimed_at < now() - @age::interval
   AND NOT EXISTS (
     SELECT FROM (SELECT unnest(@run_ids::uuid[]) AS run_id, unnest(@steps::text[]) AS step,
                         unnest(@shards::integer[]) AS shard) h
