@@ -37,6 +37,7 @@ func TestOperatorsVerbs(t *testing.T) {
 	t.Run("TestI01_RerunAsksOnlyFromTheStepOn", func(t *testing.T) { testRerun(t, s.For(t), p.For(t)) })
 	t.Run("TestI09_RetryWithAHigherBudget", func(t *testing.T) { testRetryBudget(t, s.For(t), p.For(t)) })
 	t.Run("two operators at once", func(t *testing.T) { testTwoOperators(t, s.For(t)) })
+	t.Run("on the command line", func(t *testing.T) { testOperatorCommands(t, s.For(t), p.For(t)) })
 }
 
 // start submits a run of a pipeline about a topic.
