@@ -42,11 +42,6 @@ func TestI03_NothingIsLostWithRedis(t *testing.T) {
 	}
 }
 
-// stepStreams are the keys of the streams of steps.
-func stepStreams(f *harness.Fleet) []string {
-	return []string{f.API.Redis.Prefix + ":{steps}:interactive", f.API.Redis.Prefix + ":{steps}:batch"}
-}
-
 // often does something that takes entries away, three times, and each time when there are some.
 func often(t *testing.T, f *harness.Fleet, do func() error) {
 	t.Helper()
@@ -60,7 +55,7 @@ func often(t *testing.T, f *harness.Fleet, do func() error) {
 func awaitEntries(t *testing.T, f *harness.Fleet) {
 	t.Helper()
 	harness.Eventually(t, func() error {
-		for _, stream := range stepStreams(f) {
+		for _, stream := range f.API.Streams() {
 			groups, err := f.API.Redis.Client.XInfoGroups(t.Context(), stream).Result()
 			if err == nil && len(groups) == 1 && groups[0].Lag > 0 {
 				return nil
@@ -75,12 +70,12 @@ func flushed(t *testing.T, f *harness.Fleet) {
 }
 
 func streamsDeleted(t *testing.T, f *harness.Fleet) {
-	often(t, f, func() error { return f.API.Redis.Client.Del(t.Context(), stepStreams(f)...).Err() })
+	often(t, f, func() error { return f.API.Redis.Client.Del(t.Context(), f.API.Streams()...).Err() })
 }
 
 func groupsDeleted(t *testing.T, f *harness.Fleet) {
 	often(t, f, func() error {
-		for _, stream := range stepStreams(f) {
+		for _, stream := range f.API.Streams() {
 			for _, group := range f.API.Redis.Client.XInfoGroups(t.Context(), stream).Val() {
 				if err := f.API.Redis.Client.XGroupDestroy(t.Context(), stream, group.Name).Err(); err != nil {
 					return err

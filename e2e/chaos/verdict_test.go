@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -33,15 +32,15 @@ type verdict struct {
 func judge(t *testing.T, f *harness.Fleet, before simulated.Report, runs []string, what fault) verdict {
 	t.Helper()
 	v := verdict{promise: t.Name(), fault: what.name, accepted: len(runs)}
-	awaitZero(t, f, "runs have not ended", `SELECT count(*) FROM core.pipeline_run WHERE id = ANY($1) AND finished_at IS NULL`, runs)
+	f.API.For(t).AwaitNone("runs have not ended", `SELECT count(*) FROM core.pipeline_run WHERE id = ANY($1) AND finished_at IS NULL`, runs)
 	v.finished = count(t, f, finishedQuery, runs)
 	v.startedAgain = count(t, f, `SELECT coalesce(sum(greatest(attempt, 1) - 1), 0) FROM core.pipeline_step_result WHERE run_id = ANY($1)`, runs)
-	v.executedTwice = count(t, f, executedTwiceQuery, runs)
+	v.executedTwice = f.API.For(t).ExecutedTwice(runs)
 	v.unexplained = count(t, f, unexplainedQuery, runs)
 	v.doubtful, v.paidTwice = payments(t, f, before, runs)
 	require.Equal(t, len(runs), count(t, f, `SELECT count(*) FROM core.pipeline_run WHERE entity_id = $1`, what.name), "a submit made a second run")
-	requireQuiet(t, f, runs)
-	requireExactCosts(t, f, runs)
+	f.API.For(t).AwaitQuiet(runs)
+	f.Provider.AwaitInFlight(0)
 	requireCallbacks(t, f, runs)
 	requireHealthy(t, f)
 	if !what.doubts {
@@ -69,17 +68,6 @@ SELECT count(*) FROM core.pipeline_run r WHERE r.id = ANY($1) AND (
     OR r.status = 'failed' AND r.reason = 'call_ambiguous' AND EXISTS (
         SELECT FROM llm.llm_try t WHERE t.run_id = r.id AND t.state = 'ambiguous' GROUP BY t.call_key HAVING count(*) > 1))`
 
-	executedTwiceQuery = `
-SELECT (SELECT count(*) FROM (
-            SELECT FROM core.run_event WHERE run_id = ANY($1) AND step <> '' AND detail ->> 'status' IN ('done', 'skipped')
-            GROUP BY run_id, step, shard HAVING count(*) > 1) AS finished_again)
-     + (SELECT count(*) FROM (
-            SELECT FROM core.run_event WHERE run_id = ANY($1) AND kind = 'expanded'
-            GROUP BY run_id, step HAVING count(*) > 1) AS expanded_again)
-     + (SELECT count(*) FROM core.step_history WHERE run_id = ANY($1))
-     + (SELECT count(*) FROM core.run_event later JOIN core.pipeline_step_result done USING (run_id, step, shard)
-        WHERE run_id = ANY($1) AND done.status = 'done' AND later.at > done.finished_at AND later.attempt > done.attempt)`
-
 	// unexplainedQuery counts the attempts beyond the first and beyond those that the journal has a reason for.
 	unexplainedQuery = `
 SELECT coalesce(sum(greatest(0, r.attempt - 1 - why.n)), 0)
@@ -88,46 +76,10 @@ FROM core.pipeline_step_result r, LATERAL (
        AND e.kind IN ('lease_expired', 'failed_transient', 'ambiguous', 'hard_timeout')) AS why
 WHERE r.run_id = ANY($1)`
 
-	// costQuery counts the runs whose figures differ anywhere, to the last digit.
-	costQuery = `
-SELECT count(*) FROM core.pipeline_run r LEFT JOIN llm.run_spend s ON s.run_id = r.id,
-    LATERAL (SELECT coalesce(sum(cost), 0) AS cost, count(*) FILTER (WHERE state = 'in_flight') AS open FROM llm.llm_try WHERE run_id = r.id) AS tries,
-    LATERAL (SELECT coalesce(sum(cost), 0) AS cost FROM llm.llm_call_log WHERE run_id = r.id) AS calls
-WHERE r.id = ANY($1) AND NOT (
-    r.cost_usd = tries.cost AND calls.cost = tries.cost AND coalesce(s.spent, 0) = tries.cost AND coalesce(s.reserved, 0) = 0 AND tries.open = 0)`
-
 	callbackQuery = `
 SELECT count(*) FROM core.pipeline_run r WHERE r.id = ANY($1) AND 1 <> (
     SELECT count(*) FROM core.callback_owed o WHERE o.subject_id = r.id AND o.event = 'run.' || r.status)`
 )
-
-// requireQuiet waits until nothing is left that anybody could claim, send or tell.
-func requireQuiet(t *testing.T, f *harness.Fleet, runs []string) {
-	t.Helper()
-	for what, query := range map[string]string{
-		"claimable rows are left":       `SELECT count(*) FROM core.step_live WHERE run_id = ANY($1)`,
-		"purses are not told to close":  `SELECT count(*) FROM core.spend_gate_owed WHERE run_id = ANY($1)`,
-		"calls are not told to end":     `SELECT count(*) FROM core.call_cancel_owed WHERE run_id = ANY($1)`,
-		"figures of spend are not told": `SELECT count(*) FROM llm.spend_owed WHERE run_id = ANY($1)`,
-	} {
-		awaitZero(t, f, what, query, runs)
-	}
-	f.Provider.AwaitInFlight(0)
-	for _, class := range []string{"interactive", "batch"} {
-		harness.Eventually(t, func() error {
-			n, err := f.API.Redis.Client.XLen(t.Context(), f.API.Redis.Prefix+":{steps}:"+class).Result()
-			if err == nil && n > 0 {
-				err = fmt.Errorf("%d entries are left in the stream of %s steps", n, class)
-			}
-			return err
-		})
-	}
-}
-
-func requireExactCosts(t *testing.T, f *harness.Fleet, runs []string) {
-	t.Helper()
-	awaitZero(t, f, "runs have costs that differ from the sum of their calls", costQuery, runs)
-}
 
 func requireCallbacks(t *testing.T, f *harness.Fleet, runs []string) {
 	t.Helper()
@@ -138,7 +90,7 @@ func requireCallbacks(t *testing.T, f *harness.Fleet, runs []string) {
 func requireHealthy(t *testing.T, f *harness.Fleet) {
 	t.Helper()
 	f.For(t).AwaitReady()
-	harness.RequireHealthy(t, f.DatabaseURL(), f.API.Redis)
+	f.API.For(t).Doctor()
 }
 
 // count is the single number that a query about the runs gives.
@@ -146,17 +98,4 @@ func count(t *testing.T, f *harness.Fleet, query string, about any) (n int) {
 	t.Helper()
 	harness.Eventually(t, func() error { return f.API.DB.QueryRow(t.Context(), query, about).Scan(&n) })
 	return n
-}
-
-// awaitZero waits until a query about the runs gives 0.
-func awaitZero(t *testing.T, f *harness.Fleet, what, query string, runs []string) {
-	t.Helper()
-	harness.Eventually(t, func() error {
-		var n int
-		err := f.API.DB.QueryRow(t.Context(), query, runs).Scan(&n)
-		if err == nil && n > 0 {
-			err = fmt.Errorf("%s: %d", what, n)
-		}
-		return err
-	})
 }

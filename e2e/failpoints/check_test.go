@@ -29,62 +29,29 @@ type count struct {
 // settle waits until the runs have ended as they must and nothing is left of them anywhere, and counts.
 func (r *rig) settle(before simulated.Report, runs []string, status string) (c count) {
 	r.t.Helper()
-	r.awaitNone("runs are not "+status, `SELECT count(*) FROM core.pipeline_run WHERE id = ANY($1) AND status <> $2`, runs, status)
+	r.AwaitNone("runs are not "+status, `SELECT count(*) FROM core.pipeline_run WHERE id = ANY($1) AND status <> $2`, runs, status)
 	c.runs, c.ended = len(runs), r.Count(`SELECT count(*) FROM core.pipeline_run WHERE id = ANY($1) AND status = $2`, runs, status)
 	require.Equal(r.t, c.runs, r.Count(`SELECT count(*) FROM core.pipeline_run WHERE id >= (SELECT id FROM unnest($1::uuid[]) AS id ORDER BY id LIMIT 1)`, runs),
 		"a submit made a second run")
-	r.settleOwed(runs)
-	r.settleStreams()
+	r.AwaitQuiet(runs)
+	r.provider.AwaitInFlight(0)
+	r.settleSlots()
 	r.settlePermits()
-	r.requireHealthy()
+	r.Doctor()
 	c.requests, c.repeated = r.requests(before)
 	c.doubts = r.Count(`SELECT count(*) FROM llm.llm_try WHERE run_id = ANY($1) AND state = 'ambiguous'`, runs)
 	require.Equal(r.t, c.doubts, r.Count(`SELECT count(*) FROM llm.llm_try
 		WHERE run_id = ANY($1) AND state = 'ambiguous' AND cost_basis = 'worst_case' AND cost > 0`, runs), "doubts are booked at their worst case")
 	c.attempts = r.Count(`SELECT coalesce(sum(greatest(attempt, 1) - 1), 0) FROM core.pipeline_step_result WHERE run_id = ANY($1)`, runs)
-	c.again = r.Count(againQuery, runs)
+	c.again = r.ExecutedTwice(runs)
 	return c
 }
 
-// againQuery counts the steps and shards that finished twice, or that the journal mentions with a later attempt after they
-// had finished.
-const againQuery = `
-SELECT (SELECT count(*) FROM (
-            SELECT FROM core.run_event WHERE run_id = ANY($1) AND step <> '' AND detail ->> 'status' IN ('done', 'skipped')
-            GROUP BY run_id, step, shard HAVING count(*) > 1) AS finished_twice)
-     + (SELECT count(*) FROM core.run_event later JOIN core.pipeline_step_result done USING (run_id, step, shard)
-        WHERE run_id = ANY($1) AND done.status = 'done' AND later.attempt > done.attempt)`
-
-// settleOwed waits until the tables hold nothing more to do for the runs, and all figures agree to the last digit.
-func (r *rig) settleOwed(runs []string) {
-	r.t.Helper()
-	for what, query := range map[string]string{
-		"steps can still be claimed": `SELECT count(*) FROM core.step_live WHERE run_id = ANY($1) AND status NOT IN ('needs_review', 'pending')`,
-		"purses are not closed":      `SELECT count(*) FROM core.spend_gate_owed WHERE run_id = ANY($1)`,
-		"calls are not aborted":      `SELECT count(*) FROM core.call_cancel_owed WHERE run_id = ANY($1)`,
-		"spend is not told":          `SELECT count(*) FROM llm.spend_owed WHERE run_id = ANY($1)`,
-		"requests are in flight":     `SELECT count(*) FROM llm.llm_try WHERE run_id = ANY($1) AND state = 'in_flight'`,
-		"figures differ": `SELECT count(*) FROM core.pipeline_run r LEFT JOIN llm.run_spend s ON s.run_id = r.id,
-			LATERAL (SELECT coalesce(sum(cost), 0) AS cost FROM llm.llm_try WHERE run_id = r.id) AS tries
-			WHERE r.id = ANY($1) AND (r.cost_usd <> tries.cost OR coalesce(s.spent, 0) <> tries.cost OR coalesce(s.reserved, 0) <> 0)`,
-	} {
-		r.awaitNone(what, query, runs)
-	}
-	r.provider.AwaitInFlight(0)
-}
-
-// settleStreams waits until the streams are empty, nothing is pending, and no slot is taken.
-func (r *rig) settleStreams() {
+// settleSlots waits until no entry of a stream is pending, and no slot of a step-runner is taken.
+func (r *rig) settleSlots() {
 	r.t.Helper()
 	harness.Eventually(r.t, func() error {
-		for _, key := range r.streams {
-			n, err := r.Redis.Client.XLen(r.t.Context(), key).Result()
-			if err == nil && n > 0 {
-				err = fmt.Errorf("%s holds %d entries", key, n)
-			}
-			if err != nil {
-				return err
-			}
+		for _, key := range r.Streams() {
 			groups, err := r.Redis.Client.XInfoGroups(r.t.Context(), key).Result()
 			if err == nil && len(groups) > 0 && groups[0].Pending > 0 {
 				err = fmt.Errorf("%s: %d entries are not acknowledged", key, groups[0].Pending)
@@ -147,24 +114,4 @@ func (r *rig) requests(before simulated.Report) (most, repeated int) {
 		}
 	}
 	return most, repeated
-}
-
-// awaitNone waits until a query about the runs counts none.
-func (r *rig) awaitNone(what, query string, args ...any) {
-	r.t.Helper()
-	harness.Eventually(r.t, func() error {
-		var n int
-		err := r.DB.QueryRow(r.t.Context(), query, args...).Scan(&n)
-		if err == nil && n > 0 {
-			err = fmt.Errorf("%d: %s", n, what)
-		}
-		return err
-	})
-}
-
-// requireHealthy fails unless `pawl doctor` finds nothing.
-func (r *rig) requireHealthy() {
-	r.t.Helper()
-	found := harness.Run(r.t, "", "doctor", "--data-dir", r.DataDir)
-	require.Zero(r.t, found.Code, "%s%s", found.Out, found.Err)
 }

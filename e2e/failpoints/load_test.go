@@ -92,7 +92,7 @@ func forgotten(r *rig, strike func()) []string {
 	r.Pause(serve.StepRunner)
 	runs := r.submit(fan, 4, nil)
 	r.awaitDelivered()
-	require.NoError(r.t, r.Redis.Client.Del(r.t.Context(), r.streams...).Err())
+	require.NoError(r.t, r.Redis.Client.Del(r.t.Context(), r.Streams()...).Err())
 	strike()
 	r.Kill(serve.StepRunner)
 	return runs
@@ -102,7 +102,7 @@ func forgotten(r *rig, strike func()) []string {
 func (r *rig) awaitDelivered() {
 	r.t.Helper()
 	harness.Eventually(r.t, func() error {
-		groups, err := r.Redis.Client.XInfoGroups(r.t.Context(), r.streams[0]).Result()
+		groups, err := r.Redis.Client.XInfoGroups(r.t.Context(), r.Streams()[0]).Result()
 		if err == nil && (len(groups) != 1 || groups[0].Pending == 0) {
 			err = fmt.Errorf("nothing was delivered: %+v", groups)
 		}

@@ -37,8 +37,6 @@ type rig struct {
 	points   *harness.Failpoints
 	// rule is what is armed.
 	rule string
-	// streams are the keys of both streams of steps.
-	streams []string
 	// submits counts, so that no two runs ask the same.
 	submits *atomic.Int64
 }
@@ -51,9 +49,6 @@ func start(t *testing.T) *rig {
 		"PAWL_ORCHESTRATOR_LEASE=2s", "PAWL_LLM_GATEWAY_LEASE=2s", "PAWL_STEP_RUNNER_GRACE=500ms",
 		"PAWL_STEP_RUNNER_INTERACTIVE_SLOTS=4", "PAWL_STEP_RUNNER_BATCH_SLOTS=4",
 	}})
-	for _, class := range []string{"interactive", "batch"} {
-		r.streams = append(r.streams, r.Redis.Prefix+":{steps}:"+class)
-	}
 	r.register("fan.yaml", "")
 	for _, policy := range []string{"retry", "review", "fail"} {
 		r.register("line.yaml", policy)
@@ -135,11 +130,7 @@ func (r *rig) awaitStarted(dead int) {
 			if service.PID == dead {
 				return fmt.Errorf("%s is still process %d", name, dead)
 			}
-			answer, err := harness.Exchange(r.t.Context(), http.MethodGet, service.Admin+"/readyz", nil, nil)
-			if err == nil {
-				err = answer.Decode(nil)
-			}
-			if err != nil {
+			if err := harness.Ready(r.t.Context(), service.Admin); err != nil {
 				return fmt.Errorf("%s is not ready: %w", name, err)
 			}
 		}

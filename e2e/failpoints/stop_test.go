@@ -42,7 +42,7 @@ func isJudged(r *rig, run string) {
 func isAnnounced(r *rig, run string) {
 	r.awaitSome("step was found overdue", `SELECT count(*) FROM core.step_live WHERE run_id = $1 AND step = 'last'`, run)
 	harness.Eventually(r.t, func() error {
-		n, err := r.Redis.Client.XLen(r.t.Context(), r.streams[0]).Result()
+		n, err := r.Redis.Client.XLen(r.t.Context(), r.Streams()[0]).Result()
 		if err == nil && n == 0 {
 			err = fmt.Errorf("the step's entry has not been added again")
 		}

@@ -1,12 +1,6 @@
 package harness
 
-import (
-	"testing"
-
-	"github.com/stretchr/testify/require"
-
-	"pawl.internal/services/testkit"
-)
+import "github.com/stretchr/testify/require"
 
 // doctorPatience is how much longer than promised a system under test may take to put something right: other tests run beside.
 const doctorPatience = "10s"
@@ -14,21 +8,7 @@ const doctorPatience = "10s"
 // Doctor fails the test when `pawl doctor` finds anything in the system.
 func (s *System) Doctor() {
 	s.t.Helper()
-	record := s.Record()
-	RequireHealthy(s.t, record.DatabaseURL, &testkit.Keys{URL: record.RedisURL, Prefix: record.RedisPrefix})
-}
-
-// RequireHealthy fails the test when `pawl doctor` finds anything in the system whose state is in these stores.
-func RequireHealthy(t testing.TB, databaseURL string, redis *testkit.Keys) {
-	t.Helper()
-	result := Doctor(t, databaseURL, redis)
-	require.Zero(t, result.Code, "pawl doctor: %s\n%s", result.Err, result.Out)
-}
-
-// Doctor runs `pawl doctor` on these stores.
-func Doctor(t testing.TB, databaseURL string, redis *testkit.Keys, args ...string) Result {
-	t.Helper()
-	return Run(t, "", append([]string{
-		"doctor", "--database-url", databaseURL, "--redis-url", redis.URL, "--redis-prefix", redis.Prefix, "--patience", doctorPatience,
-	}, args...)...)
+	found := Run(s.t, "", "doctor", "--database-url", s.record.DatabaseURL, "--redis-url", s.record.RedisURL,
+		"--redis-prefix", s.record.RedisPrefix, "--patience", doctorPatience)
+	require.Zero(s.t, found.Code, "pawl doctor: %s\n%s", found.Err, found.Out)
 }

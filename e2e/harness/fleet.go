@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -128,7 +127,7 @@ func StartFleet(t testing.TB, cfg FleetConfig) *Fleet {
 	f.lay()
 	keys := testkit.KeysAt(t, redis.URL())
 	keys.Prefix = "pawl"
-	f.API = Attach(t, dev.Record{REST: f.Of(serve.Intake)[0].REST, APIKey: key, DatabaseURL: database.URL, RedisURL: redis.URL()})
+	f.API = Attach(t, dev.Record{REST: f.Of(serve.Intake)[0].REST, APIKey: key, DatabaseURL: database.URL, RedisURL: redis.URL(), RedisPrefix: keys.Prefix})
 	f.API.DB, f.API.Redis = database.Pool, keys
 	for _, r := range f.replicas {
 		f.launch(r)
@@ -255,9 +254,6 @@ func (f *Fleet) Of(service string) (found []*Replica) {
 	return found
 }
 
-// DatabaseURL leads to the fleet's database, without detours.
-func (f *Fleet) DatabaseURL() string { return f.databaseURL }
-
 // For is the same fleet for a subtest.
 func (f *Fleet) For(t testing.TB) *Fleet {
 	same := *f
@@ -282,10 +278,4 @@ func (f *Fleet) AwaitReady() {
 }
 
 // Ready says why the replica cannot serve; nil if it can.
-func (r *Replica) Ready(ctx context.Context) error {
-	response, err := Exchange(ctx, http.MethodGet, r.Admin+"/readyz", nil, nil)
-	if err != nil {
-		return err
-	}
-	return response.Decode(nil)
-}
+func (r *Replica) Ready(ctx context.Context) error { return Ready(ctx, r.Admin) }

@@ -75,6 +75,15 @@ func Exchange(ctx context.Context, method, url string, header http.Header, body 
 	return Response{Status: answer.StatusCode, Header: answer.Header, Body: text}, err
 }
 
+// Ready says why a process cannot serve; nil if it can. Admin is the URL of its health.
+func Ready(ctx context.Context, admin string) error {
+	response, err := Exchange(ctx, http.MethodGet, admin+"/readyz", nil, nil)
+	if err != nil {
+		return err
+	}
+	return response.Decode(nil)
+}
+
 func encode(body any) ([]byte, error) {
 	switch b := body.(type) {
 	case nil:

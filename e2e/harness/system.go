@@ -2,7 +2,6 @@ package harness
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -157,14 +156,6 @@ func (s *System) Serve(service string) (url string) {
 	return "http://" + rest
 }
 
-func (s *System) ready(admin string) error {
-	response, err := Exchange(s.t.Context(), http.MethodGet, admin+"/readyz", nil, nil)
-	if err != nil {
-		return err
-	}
-	return response.Decode(nil)
-}
-
 // Record says how the system is reached now.
 func (s *System) Record() dev.Record {
 	s.t.Helper()
@@ -183,7 +174,7 @@ func (s *System) Kill(service string) {
 		if now.PID == before {
 			return fmt.Errorf("%s was not started anew", service)
 		}
-		return s.ready(now.Admin)
+		return Ready(s.t.Context(), now.Admin)
 	})
 }
 

@@ -137,15 +137,12 @@ func requireReused(t *testing.T, s *harness.System, run string, interrupted []st
 	}
 }
 
-// interactive is the stream of interactive steps.
-func interactive(s *harness.System) string { return s.Redis.Prefix + ":{steps}:interactive" }
-
 // announce adds the step's id to the stream again, as a sweep does that takes the entry for lost.
 func announce(t *testing.T, s *harness.System, run, step string, times int) {
 	t.Helper()
 	for range times {
 		require.NoError(t, s.Redis.Client.XAdd(t.Context(), &redis.XAddArgs{
-			Stream: interactive(s), Values: []string{"run", run, "step", step, "shard", "-1", "generation", "0"},
+			Stream: s.Streams()[0], Values: []string{"run", run, "step", step, "shard", "-1", "generation", "0"},
 		}).Err())
 	}
 }
@@ -154,7 +151,7 @@ func announce(t *testing.T, s *harness.System, run, step string, times int) {
 func awaitWaiting(t *testing.T, s *harness.System, want int64) {
 	t.Helper()
 	harness.Eventually(t, func() error {
-		n, err := s.Redis.Client.XLen(t.Context(), interactive(s)).Result()
+		n, err := s.Redis.Client.XLen(t.Context(), s.Streams()[0]).Result()
 		if err == nil && n != want {
 			err = fmt.Errorf("%d entries are not dealt with", n)
 		}
