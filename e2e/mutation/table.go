@@ -168,7 +168,7 @@ func gatewayGuards() []Mutation {
 		},
 		{
 			Name: "gateway's own lease", Guard: "a gateway that was paused past its lease sends nothing", File: request,
-			Old:    "if ended == nil && r.service.lease.fresh() {",
+			Old:    "if ended == nil && r.service.lease.goodSince(recorded) {",
 			New:    "if ended == nil {",
 			Caught: test("./services/llmgateway", "TestWithoutALeaseNothingIsSent"),
 		},

@@ -130,7 +130,7 @@ func (f *flight) request(target int) {
 
 // record takes the key, reserves the worst case, and writes the request down, durably.
 func (f *flight) record(target int) {
-	g := f.g
+	g, recorded := f.g, f.g.clock()
 	b := &beginTry{
 		key: f.q.key, holder: g.holder, target: target, worst: worstCase, budget: f.q.budget, epoch: f.q.epoch,
 		ambiguousOK: f.q.ambiguousOK,
@@ -147,7 +147,7 @@ func (f *flight) record(target int) {
 		}
 		switch b.verdict {
 		case admitted:
-			g.at("gateway.recorded", func() { f.send(b) })
+			g.at("gateway.recorded", func() { f.send(b, recorded) })
 		case overBudget:
 			f.giveUp()
 			g.s.seen.count(SeenOverBudget)
@@ -169,10 +169,10 @@ func (f *flight) giveUp() {
 	f.g.permits.release()
 }
 
-// send asks the provider, if it still may: its lease is good, and nobody has ended the call.
-func (f *flight) send(b *beginTry) {
+// send asks the provider, if it still may: its lease has been good since before the record, and nobody has ended the call.
+func (f *flight) send(b *beginTry, recorded time.Duration) {
 	g := f.g
-	stale := !g.fresh() && g.s.guard(GuardGatewayLease)
+	stale := !g.goodSince(recorded) && g.s.guard(GuardGatewayLease)
 	if stale || f.ended == endedCancelled && g.s.guard(GuardCancelAtSend) {
 		g.s.seen.count(SeenNotSent)
 		f.giveUp()

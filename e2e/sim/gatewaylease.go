@@ -20,6 +20,8 @@ const (
 type gatewayLease struct {
 	known     bool
 	confirmed time.Duration
+	// held is since when the lease has not run out.
+	held time.Duration
 	// steady is since when renewals have succeeded without a break.
 	steady   time.Duration
 	isSteady bool
@@ -47,6 +49,9 @@ func (g *gateway) renew() {
 		if !l.isSteady || sent-l.confirmed > lapse*lease/renewals {
 			l.steady, l.isSteady = sent, true
 		}
+		if !l.known || g.clock()-l.confirmed >= lease {
+			l.held = g.clock()
+		}
 		l.known, l.confirmed = true, sent
 	}
 	self := g.holder
@@ -58,9 +63,9 @@ func (g *gateway) renew() {
 	g.after(lapse*lease/renewals, func() { done(errUnavailable) })
 }
 
-// fresh reports whether the lease is good for a little longer, on this gateway's own clock.
-func (g *gateway) fresh() bool {
-	return g.lease.known && g.clock()-g.lease.confirmed < lease*4/5
+// goodSince reports whether the lease is good for a little longer, on this gateway's own clock, and has not run out since.
+func (g *gateway) goodSince(then time.Duration) bool {
+	return g.lease.known && g.clock()-g.lease.confirmed < lease*4/5 && g.lease.held <= then
 }
 
 // mayJudge reports whether a lease that has run out cannot be the fault of an outage of the store.

@@ -29,8 +29,8 @@ func (r *runner) beat(p *pace) {
 				r.after(p.wait(), func() { r.beat(p) })
 				return
 			}
-			r.confirm(sent)
 			r.obey(stops)
+			r.confirm(sent)
 			r.after(max(lease/4-(r.clock()-sent), 0), func() { r.beat(&pace{}) })
 		})
 }

@@ -36,6 +36,8 @@ type lease struct {
 	mu sync.Mutex
 	// confirmed is when the newest renewal that succeeded was sent.
 	confirmed time.Time // guarded by mu
+	// held is since when the lease has not run out: every renewal since was there before the one before it was over.
+	held time.Time // guarded by mu
 	// steady is since when renewals have succeeded without a break; zero if the last one failed.
 	steady time.Time // guarded by mu
 	others int       // guarded by mu
@@ -57,6 +59,7 @@ func (l *lease) renew(ctx context.Context) error {
 	defer cancel()
 	sent := l.clock.Now()
 	others, err := l.store.RenewLease(ctx, l.holder, l.description, l.length)
+	answered := l.clock.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil {
@@ -65,6 +68,9 @@ func (l *lease) renew(ctx context.Context) error {
 	}
 	if l.steady.IsZero() || sent.Sub(l.confirmed) > lapse*l.interval() {
 		l.steady = sent
+	}
+	if l.confirmed.IsZero() || answered.Sub(l.confirmed) >= l.length {
+		l.held = answered
 	}
 	l.confirmed, l.others = sent, others
 	return nil
@@ -75,6 +81,15 @@ func (l *lease) fresh() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.clock.Now().Sub(l.confirmed) < l.length*4/5
+}
+
+// goodSince reports whether the lease is fresh, and has not run out since a time of this gateway's clock. A lease that was
+// renewed when it was over does not count: what was in flight before may have been judged.
+func (l *lease) goodSince(then time.Time) bool {
+	l.mu.Lock()
+	unbroken := !l.held.After(then)
+	l.mu.Unlock()
+	return unbroken && l.fresh()
 }
 
 // mayJudge reports whether a lease that has run out cannot be the fault of an outage of the store: it has been writable for

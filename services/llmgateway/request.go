@@ -47,12 +47,13 @@ func (r *request) do() (o outcome, decided bool, f failure.Failure) {
 	r.flight.markSent(true)
 	defer r.flight.markSent(false)
 	failpoint.Hit("gateway.permit.granted")
+	recorded := r.service.clock.Now()
 	if o, verdict := r.record(wait); verdict != store.Admitted {
 		undecided := verdict == store.Taken || verdict == store.Unclear
 		return o, !undecided, f
 	}
 	failpoint.Hit("gateway.call.recorded")
-	if o, ok := r.mayStillSend(); !ok {
+	if o, ok := r.mayStillSend(recorded); !ok {
 		return o, true, f
 	}
 	x, latency := r.send()
@@ -92,11 +93,12 @@ func (r *request) record(wait time.Duration) (outcome, store.Verdict) {
 	return o, b.Verdict
 }
 
-// mayStillSend checks, after the record is on disk and before the first byte, that this gateway's lease is good and that
-// nobody has ended the call. If not, nothing is sent, and that is noted.
-func (r *request) mayStillSend() (outcome, bool) {
+// mayStillSend checks, after the record is on disk and before the first byte, that this gateway's lease has been good since
+// before the record, so that nobody has judged the request, and that nobody has ended the call. If not, nothing is sent, and
+// that is noted.
+func (r *request) mayStillSend(recorded time.Time) (outcome, bool) {
 	ended := context.Cause(r.flight.ctx)
-	if ended == nil && r.service.lease.fresh() {
+	if ended == nil && r.service.lease.goodSince(recorded) {
 		return outcome{}, true
 	}
 	c := &store.Settle{Key: r.flight.ask.key, TryNo: r.tryNo, Outcome: store.Outcome{State: store.TryNotSent}}

@@ -56,8 +56,9 @@ func (l *lease) renew(ctx context.Context) error {
 		l.metrics.heartbeat(err)
 		l.report(ctx, tries, err)
 		if err == nil {
-			l.confirm(sent, answer.GetLease().AsDuration())
+			// First what is to stop: whoever waits for the lease must not begin anything with a step that was taken away.
 			l.obey(answer.GetStops())
+			l.confirm(sent, answer.GetLease().AsDuration())
 			return nil
 		}
 		if err := pace.Wait(ctx); err != nil {
