@@ -27,9 +27,9 @@ const (
 	queuedPatience = 5 * time.Second
 )
 
-// janitor keeps the streams in line with PostgreSQL: it has entries added again that Redis has lost, and takes those away
-// that step-runners have left behind which are gone. Entries that living runners hold stay with them, however long a step
-// takes.
+// janitor keeps the streams in line with PostgreSQL: it has entries added again that Redis has lost, replaces streams that
+// cannot serve, and takes those entries away that step-runners have left behind which are gone. Entries that living runners
+// hold stay with them, however long a step takes.
 type janitor struct {
 	sweeper *sweeper
 	streams map[machine.Class]*stream.Stream
@@ -49,11 +49,25 @@ func newJanitor(s *sweeper, streams map[machine.Class]*stream.Stream, lease time
 // run cleans until ctx ends.
 func (j *janitor) run(ctx context.Context) error {
 	return clock.Every(ctx, j.sweeper.clock, janitorEvery, func(ctx context.Context) {
-		err := errors.Join(j.restore(ctx), j.clean(ctx))
+		err := errors.Join(j.replace(ctx), j.restore(ctx), j.clean(ctx))
 		if err != nil && ctx.Err() == nil {
 			j.sweeper.log.WarnContext(ctx, "streams could not be put right, and are looked at again", "error", err)
 		}
 	})
+}
+
+// replace deletes streams that can never serve again: they are made anew by whoever needs them, and restore fills them.
+func (j *janitor) replace(ctx context.Context) error {
+	var errs []error
+	for class, s := range j.streams {
+		why, err := s.Unfit(ctx)
+		if err == nil && why != "" {
+			j.sweeper.log.WarnContext(ctx, "stream is deleted, and made anew", "class", class, "because", why)
+			err = s.Delete(ctx)
+		}
+		errs = append(errs, unlessAway(err))
+	}
+	return errors.Join(errs...)
 }
 
 // restore has the ids of steps added again that their stream has lost. Waiting in line is not loss: a step is late only when

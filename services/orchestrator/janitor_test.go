@@ -3,7 +3,9 @@ package orchestrator_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -83,6 +85,44 @@ func TestMissingGroupIsMadeAnew(t *testing.T) {
 	}
 	for _, run := range []uuid.UUID{first, second} {
 		require.Equal(t, pawlv1.RunStatus_RUN_STATUS_DONE, r.run(run).GetStatus())
+	}
+}
+
+// Whatever others have made of the key of a stream, steps are handed out again: the stream is replaced.
+func TestI03_AStreamThatCannotServeIsReplaced(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(r *replica) error{
+		"another kind of value": func(r *replica) error {
+			return errors.Join(r.redis.Client.Del(t.Context(), r.interactive()).Err(),
+				r.redis.Client.Set(t.Context(), r.interactive(), "x", 0).Err())
+		},
+		"no ids left": func(r *replica) error {
+			last := strconv.FormatUint(math.MaxUint64, 10)
+			return r.redis.Client.XAdd(t.Context(), &redis.XAddArgs{
+				Stream: r.interactive(), ID: last + "-" + last, Values: []string{"run", "x"},
+			}).Err()
+		},
+		"a group that is ahead": func(r *replica) error {
+			return r.redis.Client.XGroupSetID(t.Context(), r.interactive(), "runners", "9999999999999-0").Err()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := setup(t)
+			r.register(chain)
+			n := r.newRunner()
+			before := r.create("chain", `{"text": 1}`)
+			first := n.take()
+			require.NoError(t, spoil(r))
+			after := r.create("chain", `{"text": 1}`)
+			n.stored(first.succeeded(`1`))
+			for range 5 {
+				n.stored(n.take().succeeded(`1`))
+			}
+			for _, run := range []uuid.UUID{before, after} {
+				require.Equal(t, pawlv1.RunStatus_RUN_STATUS_DONE, r.run(run).GetStatus())
+			}
+		})
 	}
 }
 

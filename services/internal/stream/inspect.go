@@ -38,14 +38,19 @@ func (s *Stream) Look(ctx context.Context, most int) (entries []Entry, last stri
 
 // lengthUpTo counts the entries before and with the id. Ids are in order, but not as texts.
 func lengthUpTo(found []redis.XMessage, last string) int {
-	lastMS, lastSeq := split(last)
 	for i := range found {
-		ms, seq := split(found[i].ID)
-		if ms > lastMS || ms == lastMS && seq > lastSeq {
+		if after(found[i].ID, last) {
 			return i
 		}
 	}
 	return len(found)
+}
+
+// after reports whether an id comes after another.
+func after(id, other string) bool {
+	ms, seq := split(id)
+	otherMS, otherSeq := split(other)
+	return ms > otherMS || ms == otherMS && seq > otherSeq
 }
 
 // split reads the two numbers of an id; what is no number counts as 0.

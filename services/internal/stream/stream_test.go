@@ -197,6 +197,57 @@ func TestAgeCountsFromTheFirstEntryNobodyGot(t *testing.T) {
 	require.Greater(t, age, 59*time.Minute, "without a group everything waits")
 }
 
+func TestAStreamThatCannotServeIsToldFromOneThatDoes(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	add := func(b *bundle, id string) error {
+		return b.client.XAdd(t.Context(), &redis.XAddArgs{Stream: b.key, ID: id, Values: []string{"run", "x"}}).Err()
+	}
+	for name, c := range map[string]struct {
+		spoil func(b *bundle) error
+		why   string
+	}{
+		"missing":           {func(*bundle) error { return nil }, ""},
+		"empty":             {func(b *bundle) error { return b.EnsureGroup(t.Context()) }, ""},
+		"without its group": {func(b *bundle) error { return add(b, "*") }, ""},
+		"all delivered": {func(b *bundle) error {
+			err := add(b, "*")
+			b.read(t, "one", 1)
+			return err
+		}, ""},
+		"trimmed": {func(b *bundle) error {
+			err := add(b, "*")
+			b.read(t, "one", 1)
+			return errors.Join(err, b.client.XTrimMaxLen(t.Context(), b.key, 0).Err())
+		}, ""},
+		"a clock a little off": {func(b *bundle) error { return add(b, idAt(now.Add(30*time.Second))) }, ""},
+		"a clock far off":      {func(b *bundle) error { return add(b, idAt(now.Add(time.Hour))) }, "ahead of Redis's clock"},
+		"no ids left": {
+			func(b *bundle) error { return add(b, "18446744073709551615-18446744073709551615") }, "ahead of Redis's clock",
+		},
+		"another kind": {func(b *bundle) error { return b.client.Set(t.Context(), b.key, "x", 0).Err() }, "no stream"},
+		"a group that is ahead": {func(b *bundle) error {
+			return errors.Join(b.EnsureGroup(t.Context()), b.client.XGroupSetID(t.Context(), b.key, "runners", "5-0").Err())
+		}, "more than there ever was"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			require.NoError(t, c.spoil(b))
+			why, err := b.Unfit(t.Context())
+			require.NoError(t, err)
+			if c.why == "" {
+				require.Empty(t, why)
+				return
+			}
+			require.Contains(t, why, c.why)
+			require.NoError(t, b.Delete(t.Context()))
+			b.publish(t, "after")
+			require.Equal(t, []string{"after"}, runs(b.read(t, "one", 1)))
+		})
+	}
+}
+
 func idAt(at time.Time) string { return strconv.FormatInt(at.UnixMilli(), 10) + "-0" }
 
 func TestConsumptionResumesAfterRedisWasAway(t *testing.T) {
