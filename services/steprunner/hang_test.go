@@ -126,14 +126,41 @@ func TestStepThatWasGivenUpDoesNotHoldUpTheShutdown(t *testing.T) {
 	})
 	<-hanging.began
 	w.orchestrator.stop(ref, systemv1.StopReason_STOP_REASON_FENCED)
+	w.awaitGivenUp(clock, log)
+	w.stop() // the clock stands still: nothing is waited for
+	require.True(t, see(w.orchestrator, func(o *orchestrator) bool { return o.releases[len(o.releases)-1].GetLeaving() }))
+}
+
+// A step on its last chance that was given up does not keep others from their last chances.
+func TestStepThatWasGivenUpMakesRoomForOtherLastChances(t *testing.T) {
+	t.Parallel()
+	hanging := deaf{began: make(chan struct{}), letGo: make(chan struct{})}
+	t.Cleanup(func() { close(hanging.letGo) })
+	log := &journal{}
+	clock := clocktest.New()
+	w := start(t, onClock(clock), lasting(4*time.Second), using(pipeline.Validate, hanging),
+		func(w *world) { w.log = slog.New(slog.NewTextHandler(log, nil)) })
+	w.beating(1)
+	suspect := func(digest []byte) *systemv1.StepRef {
+		return w.submit(given{digest: digest, input: `{"n":1}`, assignment: func(a *systemv1.Assignment) { a.LastChance = true }})
+	}
+	deaf := suspect(w.pipeline(`  - {name: it, validate: {value: 1, rules: [{expr: "${true}", message: no}]}}`))
+	<-hanging.began
+	require.NotNil(t, w.outcome(suspect(w.pipeline(double))).GetParked(), "it is not its turn")
+	w.orchestrator.stop(deaf, systemv1.StopReason_STOP_REASON_HARD_TIMEOUT)
+	w.awaitGivenUp(clock, log)
+	require.NotNil(t, w.outcome(suspect(w.pipeline(double))).GetSucceeded())
+}
+
+// awaitGivenUp lets time pass until the runner says that it has given a step up.
+func (w *world) awaitGivenUp(clock *clocktest.Fake, log *journal) {
+	w.t.Helper()
 	w.passUntil(clock, func() error {
 		if !strings.Contains(log.String(), "step goes on although it was stopped") {
 			return errors.New("it is not given up")
 		}
 		return nil
 	})
-	w.stop() // the clock stands still: nothing is waited for
-	require.True(t, see(w.orchestrator, func(o *orchestrator) bool { return o.releases[len(o.releases)-1].GetLeaving() }))
 }
 
 // passUntil lets time pass until something has become so.
