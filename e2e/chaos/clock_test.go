@@ -100,10 +100,8 @@ func submitOnce(t *testing.T, f *harness.Fleet, pipeline, definition string) str
 	source := "name: " + pipeline + "\nversion: v1\ninput: {type: object}" + definition + "\n"
 	stored := f.API.Do(http.MethodPost, "/v1/pipelines", "", map[string]any{"source": source, "file_name": pipeline + ".yaml"})
 	require.NoError(t, stored.Decode(nil))
-	answer, err := f.API.Accept("/v1/runs", pipeline, map[string]any{"pipeline": pipeline, "input": map[string]any{}})
+	run, err := f.API.Submit(pipeline, pipeline, map[string]any{})
 	require.NoError(t, err)
-	run, named := answer["run_id"].(string)
-	require.True(t, named, "%v", answer)
 	return run
 }
 

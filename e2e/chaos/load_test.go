@@ -83,14 +83,10 @@ func submit(t *testing.T, f *harness.Fleet, name string, pace time.Duration) *lo
 
 func (l *load) submitOne(i int) error {
 	text := fmt.Sprintf("%s, document %d.", l.name, i)
-	answer, err := l.api.Accept("/v1/runs", text, map[string]any{
-		"pipeline": mix()[i%len(mix())], "input": map[string]any{"text": text}, "entity_id": l.name,
-		"callback_url": "https://example.com/hook", "class": []string{"interactive", "batch"}[i/len(mix())%2],
+	run, err := l.api.Submit(mix()[i%len(mix())], text, map[string]any{"text": text}, func(body map[string]any) {
+		body["entity_id"], body["callback_url"] = l.name, "https://example.com/hook"
+		body["class"] = []string{"interactive", "batch"}[i/len(mix())%2]
 	})
-	run, named := answer["run_id"].(string)
-	if err == nil && !named {
-		err = fmt.Errorf("submit %d: the answer names no run: %v", i, answer)
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil {

@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"fmt"
-	"net/http"
 	"testing"
 	"time"
 
@@ -66,11 +65,8 @@ func TestI04_FiftyThousandRunsAreRecovered(t *testing.T) {
 // submitRun has a run accepted and returns its id.
 func submitRun(t *testing.T, f *harness.Fleet, pipeline string) string {
 	t.Helper()
-	answer := f.API.Do(http.MethodPost, "/v1/runs", t.Name()+pipeline, map[string]any{
-		"pipeline": pipeline, "input": map[string]any{"text": pipeline},
-	})
-	require.Equal(t, http.StatusAccepted, answer.Status, "%s", answer.Body)
-	run, _ := answer.JSON(t)["run_id"].(string)
+	run, err := f.API.Submit(pipeline, t.Name()+pipeline, map[string]any{"text": pipeline})
+	require.NoError(t, err)
 	return run
 }
 

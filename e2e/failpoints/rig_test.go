@@ -3,6 +3,7 @@ package failpoints
 import (
 	"embed"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -92,19 +93,7 @@ func (r *rig) submit(pipeline string, n int, more map[string]any) []string {
 
 func (r *rig) submitOne(pipeline string, more map[string]any) (id string, err error) {
 	text := fmt.Sprintf("%s, document %d.", r.t.Name(), r.submits.Add(1))
-	body := map[string]any{"pipeline": pipeline, "input": map[string]any{"text": text}}
-	for name, value := range more {
-		body[name] = value
-	}
-	answer, err := r.Accept("/v1/runs", text, body)
-	if err != nil {
-		return "", err
-	}
-	id, named := answer["run_id"].(string)
-	if !named {
-		return "", fmt.Errorf("the answer names no run: %v", answer)
-	}
-	return id, nil
+	return r.Submit(pipeline, text, map[string]any{"text": text}, func(body map[string]any) { maps.Copy(body, more) })
 }
 
 // hold keeps the provider from answering until release is called, for the first time.

@@ -48,6 +48,24 @@ func (s *System) Accept(path, idempotencyKey string, body any) (answer map[strin
 	return answer, response.Decode(&answer)
 }
 
+// Submit starts a run of a pipeline, as a client that repeats itself until it is answered, and returns its id. More changes
+// what the request says. It may be called from any goroutine.
+func (s *System) Submit(pipeline, key string, input any, more ...func(map[string]any)) (string, error) {
+	body := map[string]any{"pipeline": pipeline, "input": input}
+	for _, change := range more {
+		change(body)
+	}
+	answer, err := s.Accept("/v1/runs", key, body)
+	if err != nil {
+		return "", fmt.Errorf("submit a run of %s: %w", pipeline, err)
+	}
+	id, named := answer["run_id"].(string)
+	if !named {
+		return "", fmt.Errorf("the answer names no run: %v", answer)
+	}
+	return id, nil
+}
+
 // RunState is a run as the REST API shows it.
 type RunState struct {
 	RunID       string      `json:"run_id"`

@@ -44,7 +44,7 @@ func TestI09_BudgetOfAFanOut(t *testing.T) {
 	reply := said("fine", with("usage", map[string]any{"prompt_tokens": 200, "completion_tokens": tokens}))
 	p.Inject(simulated.Fault{Kind: "reply", Contains: "[budget]", Reply: &reply})
 
-	run, err := begin(s, "budget_fan", "i09 fan", map[string]any{"case": "[budget]", "items": fanned(30)}, budgetOf(fmt.Sprint(budget)))
+	run, err := s.Submit("budget_fan", "i09 fan", map[string]any{"case": "[budget]", "items": fanned(30)}, budgetOf(fmt.Sprint(budget)))
 	require.NoError(t, err)
 	state := s.AwaitEnd(run)
 	require.Equal(t, "failed", state.Status)
@@ -85,7 +85,7 @@ func TestI09_LateAnswerIsBookedAndServesTheRetry(t *testing.T) {
 	s, p := crashable(t)
 	registerSource(t, s, waitingAsk)
 	release := p.Inject(simulated.Fault{Kind: "hold", Contains: "[late]"})
-	run, err := begin(s, "waiting_ask", "i09 late", map[string]any{"case": "[late]"}, deadlineIn(5e9))
+	run, err := s.Submit("waiting_ask", "i09 late", map[string]any{"case": "[late]"}, deadlineIn(5e9))
 	require.NoError(t, err)
 	p.AwaitInFlight(1)
 	s.Pause(serve.StepRunner)

@@ -94,7 +94,7 @@ func TestI08_EveryRunEnds(t *testing.T) {
 	}
 	start := func(t *testing.T, s *harness.System, pipeline, name string, items int) string {
 		t.Helper()
-		id, err := begin(s, pipeline, "i08 "+name, map[string]any{"case": name, "items": fanned(items)}, deadlineIn(limit))
+		id, err := s.Submit(pipeline, "i08 "+name, map[string]any{"case": name, "items": fanned(items)}, deadlineIn(limit))
 		require.NoError(t, err)
 		return id
 	}
@@ -144,7 +144,7 @@ func TestI08_EveryRunEnds(t *testing.T) {
 	t.Run("for a permit that does not come", func(t *testing.T) {
 		s, p := s.For(t), p.For(t)
 		release := p.Inject(simulated.Fault{Kind: "hold", Contains: "[block]"})
-		block, err := begin(s, "waiting_fan", "i08 block", map[string]any{"case": "[block]", "items": fanned(permits)})
+		block, err := s.Submit("waiting_fan", "i08 block", map[string]any{"case": "[block]", "items": fanned(permits)})
 		require.NoError(t, err)
 		p.AwaitInFlight(permits)
 		before := p.Report().Received
@@ -165,7 +165,7 @@ func TestI08_EveryRunEnds(t *testing.T) {
 	t.Run("not while a person is awaited", func(t *testing.T) {
 		s, p := s.For(t), p.For(t)
 		p.Inject(simulated.Fault{Kind: "400", Contains: "[review]", Count: 1})
-		run, err := begin(s, "waiting_review", "i08 review", map[string]any{"case": "[review]"})
+		run, err := s.Submit("waiting_review", "i08 review", map[string]any{"case": "[review]"})
 		require.NoError(t, err)
 		s.AwaitRun(run, func(r harness.RunState) bool { return r.Status == "needs_review" })
 		harness.Eventually(t, func() error { // several looks at deadlines have gone by

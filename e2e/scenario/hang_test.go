@@ -69,7 +69,7 @@ func TestStepsThatHangEnd(t *testing.T) {
 	usual := func(t *testing.T, s *harness.System, name string) {
 		t.Helper()
 		for i := range slots + 1 {
-			id, err := begin(s, "hanging", fmt.Sprintf("hang %s usual %d", name, i), map[string]any{"case": "usual " + name})
+			id, err := s.Submit("hanging", fmt.Sprintf("hang %s usual %d", name, i), map[string]any{"case": "usual " + name})
 			require.NoError(t, err)
 			run := s.AwaitEnd(id)
 			require.Equal(t, "done", run.Status, "%s: %s", run.Reason, run.Error)
@@ -80,7 +80,7 @@ func TestStepsThatHangEnd(t *testing.T) {
 		runs := make([]string, slots)
 		for i := range runs {
 			var err error
-			runs[i], err = begin(s, pipeline, fmt.Sprintf("hang %s %d", name, i), input, deadlineIn(time.Minute))
+			runs[i], err = s.Submit(pipeline, fmt.Sprintf("hang %s %d", name, i), input, deadlineIn(time.Minute))
 			require.NoError(t, err)
 		}
 		return runs
@@ -140,7 +140,7 @@ func TestStepsThatHangEnd(t *testing.T) {
 // requireStepsGoOn fails unless steps that need no model still run.
 func requireStepsGoOn(t *testing.T, s *harness.System) {
 	t.Helper()
-	id, err := begin(s, "computing", fmt.Sprint("goes on ", time.Now().UnixNano()), map[string]any{"items": fanned(2)})
+	id, err := s.Submit("computing", fmt.Sprint("goes on ", time.Now().UnixNano()), map[string]any{"items": fanned(2)})
 	require.NoError(t, err)
 	run := s.AwaitEnd(id)
 	require.Equal(t, "done", run.Status, "%s: %s", run.Reason, run.Error)
@@ -162,9 +162,9 @@ func TestStepThatKillsItsWorkersEnds(t *testing.T) {
 	registerSource(t, s, deadly)
 	registerSource(t, s, waitingAsk)
 	release := p.Inject(simulated.Fault{Kind: "hold"})
-	run, err := begin(s, "deadly", "deadly", map[string]any{"case": "[deadly]"})
+	run, err := s.Submit("deadly", "deadly", map[string]any{"case": "[deadly]"})
 	require.NoError(t, err)
-	neighbour, err := begin(s, "waiting_ask", "deadly neighbour", map[string]any{"case": "[neighbour]"})
+	neighbour, err := s.Submit("waiting_ask", "deadly neighbour", map[string]any{"case": "[neighbour]"})
 	require.NoError(t, err)
 	p.AwaitInFlight(2)
 	for death := 1; death <= 2; death++ {

@@ -3,7 +3,6 @@ package scenario
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -246,7 +245,7 @@ func TestPoisonedAnswersHurtTheirRunsAlone(t *testing.T) {
 	for name, one := range all {
 		for _, asked := range []string{name, "usual beside " + strings.Trim(name, "[]")} {
 			group.Go(func() error {
-				id, err := begin(s, one.pipeline, "poison "+asked, map[string]any{"case": asked})
+				id, err := s.Submit(one.pipeline, "poison "+asked, map[string]any{"case": asked})
 				ids <- [2]string{asked, id}
 				return err
 			})
@@ -324,23 +323,6 @@ func (one poison) kept(t *testing.T, s *harness.System, id string) bool {
 
 // slack is what a promised time may take on a machine that is busy with other tests.
 func slack(promised time.Duration) time.Duration { return promised + 10*time.Second }
-
-// begin starts a run of the pipeline, as a client that repeats itself until it is answered.
-func begin(s *harness.System, pipeline, key string, input any, more ...func(map[string]any)) (string, error) {
-	body := map[string]any{"pipeline": pipeline, "input": input}
-	for _, change := range more {
-		change(body)
-	}
-	answer, err := s.Accept("/v1/runs", key, body)
-	if err != nil {
-		return "", fmt.Errorf("begin a run of %s: %w", pipeline, err)
-	}
-	id, ok := answer["run_id"].(string)
-	if !ok {
-		return "", fmt.Errorf("the answer names no run: %v", answer)
-	}
-	return id, nil
-}
 
 // requireNothingLeft waits until nothing of ended runs is left that a worker could take, in the stream or in the table.
 func requireNothingLeft(t *testing.T, s *harness.System) {

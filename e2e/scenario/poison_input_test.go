@@ -62,7 +62,7 @@ func TestPoisonedInputsAreRefusedOrKept(t *testing.T) {
 	runs := map[string]submitted{}
 	for name, tt := range tests {
 		answer := s.Do(http.MethodPost, "/v1/runs", "poison "+name, `{"pipeline":"echo","input":`+tt.input+tt.more+`}`)
-		neighbour, err := begin(s, "echo", "beside "+name, map[string]any{"a": 1})
+		neighbour, err := s.Submit("echo", "beside "+name, map[string]any{"a": 1})
 		require.NoError(t, err)
 		run, _ := answer.JSON(t)["run_id"].(string)
 		runs[name] = submitted{run: run, neighbour: neighbour}

@@ -157,7 +157,7 @@ func TestI07_OnlyTransientFailuresAreRetried(t *testing.T) {
 	ids := make(chan [2]string, len(trials))
 	for name := range trials {
 		group.Go(func() error {
-			id, err := begin(s, "retried", "i07 "+name, map[string]any{"case": name})
+			id, err := s.Submit("retried", "i07 "+name, map[string]any{"case": name})
 			ids <- [2]string{name, id}
 			return err
 		})

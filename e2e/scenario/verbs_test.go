@@ -43,11 +43,8 @@ func TestOperatorsVerbs(t *testing.T) {
 // start submits a run of a pipeline about a topic.
 func start(t *testing.T, s *harness.System, pipeline, topic string) string {
 	t.Helper()
-	accepted := s.Do(http.MethodPost, "/v1/runs", "verbs "+topic, map[string]any{
-		"pipeline": pipeline, "input": map[string]any{"topic": topic},
-	})
-	require.Equal(t, http.StatusAccepted, accepted.Status, "%s", accepted.Body)
-	id, _ := accepted.JSON(t)["run_id"].(string)
+	id, err := s.Submit(pipeline, "verbs "+topic, map[string]any{"topic": topic})
+	require.NoError(t, err)
 	return id
 }
 

@@ -154,13 +154,13 @@ func kill() {
 
 // allocate takes memory, and uses it, until the process dies.
 func allocate(mib int) {
-	var taken [][]byte
-	for range mib {
+	taken := make([][]byte, mib)
+	for n := range taken {
 		block := make([]byte, 1<<20)
 		for i := 0; i < len(block); i += 4096 {
 			block[i] = 1
 		}
-		taken = append(taken, block)
+		taken[n] = block
 	}
 	kill()
 	runtime.KeepAlive(taken)
