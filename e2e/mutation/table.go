@@ -125,6 +125,12 @@ func runnerGuards() []Mutation {
 			Caught: test("./services/steprunner", "TestNoCallBeginsWhileTheLeaseIsUnconfirmed"),
 		},
 		{
+			Name: "stop before lease", Guard: "a step that was taken away stops before the lease is good", File: "services/steprunner/heartbeat.go",
+			Old:    "\t\t\tl.obey(answer.GetStops())\n\t\t\tl.confirm(sent, answer.GetLease().AsDuration())\n",
+			New:    "\t\t\tl.confirm(sent, answer.GetLease().AsDuration())\n\t\t\tl.obey(answer.GetStops())\n",
+			Caught: test("./services/steprunner", "TestI06_WhatWasTakenAway"),
+		},
+		{
 			Name: "entry until stored", Guard: "an entry is deleted only when its outcome is stored", File: "services/steprunner/lane.go",
 			Old:    "\t\tl.attempts.begin(ctx, l, c)\n",
 			New:    "\t\tl.inbox.delete(c.entry)\n\t\tl.attempts.begin(ctx, l, c)\n",
@@ -171,6 +177,12 @@ func gatewayGuards() []Mutation {
 			Old:    "if ended == nil && r.service.lease.goodSince(recorded) {",
 			New:    "if ended == nil {",
 			Caught: test("./services/llmgateway", "TestWithoutALeaseNothingIsSent"),
+		},
+		{
+			Name: "unbroken lease", Guard: "a lease that was renewed too late is not good for what was before", File: "services/llmgateway/lease.go",
+			Old:    "unbroken := !l.held.After(then)",
+			New:    "unbroken := true",
+			Caught: test("./services/llmgateway", "TestI06_ALeaseThatWasRenewedTooLate"),
 		},
 		{
 			Name: "steady judge", Guard: "no call is given up because of an outage of the store", File: "services/llmgateway/lease.go",
