@@ -25,8 +25,14 @@ const (
 	ToProvider = "provider"
 )
 
-// portSpan is how many ports follow from a base of dev.FreePortBase.
-const portSpan = 14
+// listeners say on which ports a process listens, whichever services it has.
+func listeners(p dev.Ports) []string {
+	return []string{
+		"--intake-rest", loopback(p.REST), "--grpc-listen", loopback(p.GRPC), "--admin-listen", loopback(p.Admin),
+		"--orchestrator-listen", loopback(p.Orchestrator), "--llm-gateway-listen", loopback(p.LLMGateway),
+		"--step-runner-listen", loopback(p.StepRunner),
+	}
+}
 
 // Edge is a way from a process of a fleet to what it calls.
 type Edge struct {
@@ -106,9 +112,9 @@ type Replica struct {
 	Name, Service string
 	// Admin tells health and metrics; REST is intake's API. Both are URLs.
 	Admin, REST string
-	// address is where it serves other services.
+	// address is where it serves other services; empty if none calls it.
 	address string
-	base    int // of its ports
+	ports   dev.Ports
 }
 
 // StartFleet runs a fleet and returns when all of it is ready.
@@ -149,11 +155,10 @@ func (f *Fleet) lay() {
 			}
 		}
 		for n := range count {
-			r := &Replica{Name: fmt.Sprintf("%s-%d", service, n+1), Service: service, base: f.freeBase(taken)}
-			r.REST, r.Admin = "http://"+loopback(r.base), "http://"+loopback(r.base+2)
+			r := &Replica{Name: fmt.Sprintf("%s-%d", service, n+1), Service: service, ports: dev.PortsFrom(f.freeBase(taken))}
+			r.REST, r.Admin = "http://"+loopback(r.ports.REST), "http://"+loopback(r.ports.Admin)
 			r.address = map[string]string{
-				serve.Intake: loopback(r.base + 1), serve.Orchestrator: loopback(r.base + 5),
-				serve.LLMGateway: loopback(r.base + 6), serve.StepRunner: loopback(r.base + 8),
+				serve.Orchestrator: loopback(r.ports.Orchestrator), serve.LLMGateway: loopback(r.ports.LLMGateway),
 			}[service]
 			f.replicas = append(f.replicas, r)
 		}
@@ -166,8 +171,8 @@ func (f *Fleet) freeBase(taken map[int]bool) int {
 	for {
 		base, err := dev.FreePortBase(f.t.Context())
 		require.NoError(f.t, err)
-		if !taken[base] && !taken[base+portSpan-1] {
-			for port := range portSpan {
+		if !taken[base] && !taken[base+dev.PortCount-1] {
+			for port := range dev.PortCount {
 				taken[base+port] = true
 			}
 			return base
@@ -203,12 +208,9 @@ func (f *Fleet) launch(r *Replica) {
 }
 
 func (f *Fleet) arguments(r *Replica) []string {
-	args := []string{
-		"serve", r.Service, "--log-format", "json",
-		"--intake-rest", loopback(r.base), "--admin-listen", loopback(r.base + 2),
-		"--grpc-listen", r.address, "--orchestrator-listen", r.address, "--llm-gateway-listen", r.address, "--step-runner-listen", r.address,
-		"--orchestrator-address", f.target(r, serve.Orchestrator), "--llm-gateway-address", f.target(r, serve.LLMGateway),
-	}
+	args := append([]string{"serve", r.Service, "--log-format", "json"}, listeners(r.ports)...)
+	args = append(args,
+		"--orchestrator-address", f.target(r, serve.Orchestrator), "--llm-gateway-address", f.target(r, serve.LLMGateway))
 	if r.Service == serve.LLMGateway && f.Provider != nil {
 		provider := f.routedURL(r, ToProvider, f.Provider.URL)
 		args = append(args, "--llm-gateway-models-file", f.Provider.modelsFileAt(provider, usualConcurrency))

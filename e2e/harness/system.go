@@ -43,7 +43,7 @@ type System struct {
 	t       testing.TB
 	env     []string
 	args    []string
-	base    int // of its ports
+	ports   dev.Ports
 	tags    []string
 	process *testkit.Process
 	record  *dev.Record
@@ -60,7 +60,7 @@ func Start(t testing.TB, cfg Config) *System {
 	database := testkit.Postgres(t, serve.Schemas()...)
 	base, err := dev.FreePortBase(t.Context())
 	require.NoError(t, err)
-	s := &System{t: t, base: base, DataDir: t.TempDir(), DB: database.Pool, Redis: cfg.Redis, expected: cfg.Expected}
+	s := &System{t: t, ports: dev.PortsFrom(base), DataDir: t.TempDir(), DB: database.Pool, Redis: cfg.Redis, expected: cfg.Expected}
 	if s.Redis == nil {
 		s.Redis = testkit.Redis(t)
 	}
@@ -146,14 +146,12 @@ func (s *System) Serve(service string) (url string) {
 	s.t.Helper()
 	base, err := dev.FreePortBase(s.t.Context())
 	require.NoError(s.t, err)
-	loopback := func(port int) string { return "127.0.0.1:" + strconv.Itoa(port) }
-	rest, admin := loopback(base), loopback(base+2)
-	process := s.launch("serve", service,
-		"--intake-rest", rest, "--grpc-listen", loopback(base+1), "--admin-listen", admin,
-		"--orchestrator-listen", loopback(base+5), "--llm-gateway-listen", loopback(base+6), "--step-runner-listen", loopback(base+8),
-		"--orchestrator-address", loopback(s.base+5), "--llm-gateway-address", loopback(s.base+6))
-	process.AwaitOK("http://" + admin + "/readyz")
-	return "http://" + rest
+	ports := dev.PortsFrom(base)
+	args := append([]string{"serve", service}, listeners(ports)...)
+	process := s.launch(append(args,
+		"--orchestrator-address", loopback(s.ports.Orchestrator), "--llm-gateway-address", loopback(s.ports.LLMGateway))...)
+	process.AwaitOK("http://" + loopback(ports.Admin) + "/readyz")
+	return "http://" + loopback(ports.REST)
 }
 
 // Record says how the system is reached now.

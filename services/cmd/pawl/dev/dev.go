@@ -35,7 +35,7 @@ type Config struct {
 // system is a running system.
 type system struct {
 	cfg    Config
-	ports  ports
+	ports  Ports
 	log    *slog.Logger
 	output io.Writer // for what the processes of --separate print
 
@@ -51,7 +51,7 @@ const mostGrace = 20 * time.Second
 func Run(ctx context.Context, cfg Config, output io.Writer, ready func(Record)) (err error) {
 	cfg.Serve.LLMGateway.Grace = min(cfg.Serve.LLMGateway.Grace, mostGrace)
 	s := &system{
-		cfg: cfg, ports: portsFrom(cfg.PortBase), log: telemetry.NewLogger(output, cfg.Serve.Log), output: output,
+		cfg: cfg, ports: PortsFrom(cfg.PortBase), log: telemetry.NewLogger(output, cfg.Serve.Log), output: output,
 	}
 	if err := s.takeFolder(ctx); err != nil {
 		return err

@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// ports are the TCP ports of a system on one machine, all on loopback.
-type ports struct {
+// Ports are the TCP ports of a system on one machine, all on loopback.
+type Ports struct {
 	REST, GRPC, Admin, Console, OpenAI             int
 	Orchestrator, LLMGateway, Callback, StepRunner int
 	Postgres, Redis                                int
@@ -17,12 +17,12 @@ type ports struct {
 	OrchestratorAdmin, LLMGatewayAdmin, StepRunnerAdmin int
 }
 
-// portCount is how many ports follow from a base.
-const portCount = 14
+// PortCount is how many ports follow from a base.
+const PortCount = 14
 
 // standardPorts are those that the documentation names.
-func standardPorts() ports {
-	return ports{
+func standardPorts() Ports {
+	return Ports{
 		REST: 8080, GRPC: 9090, Admin: 8081, Console: 8088, OpenAI: 8082,
 		Orchestrator: 9091, LLMGateway: 9092, Callback: 9093, StepRunner: 9094,
 		Postgres: 9095, Redis: 9096,
@@ -30,12 +30,12 @@ func standardPorts() ports {
 	}
 }
 
-// portsFrom returns the ports that follow from a base; from 0, the standard ones.
-func portsFrom(base int) ports {
+// PortsFrom returns the ports that follow from a base; from 0, the standard ones.
+func PortsFrom(base int) Ports {
 	if base == 0 {
 		return standardPorts()
 	}
-	return ports{
+	return Ports{
 		REST: base, GRPC: base + 1, Admin: base + 2, Console: base + 3, OpenAI: base + 4,
 		Orchestrator: base + 5, LLMGateway: base + 6, Callback: base + 7, StepRunner: base + 8,
 		Postgres: base + 9, Redis: base + 10,
@@ -54,11 +54,11 @@ func FreePortBase(ctx context.Context) (int, error) {
 			return base, nil
 		}
 	}
-	return 0, fmt.Errorf("no %d free ports in a row were found: choose with --port-base", portCount)
+	return 0, fmt.Errorf("no %d free ports in a row were found: choose with --port-base", PortCount)
 }
 
 func allFree(ctx context.Context, base int) bool {
-	for port := base; port < base+portCount; port++ {
+	for port := base; port < base+PortCount; port++ {
 		if probe(ctx, port) != nil {
 			return false
 		}

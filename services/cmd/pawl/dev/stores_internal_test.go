@@ -29,7 +29,7 @@ func TestKilledStoresAreStartedAnew(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(folder)) })
 	base, err := FreePortBase(t.Context())
 	require.NoError(t, err)
-	s := &system{cfg: Config{DataDir: folder}, ports: portsFrom(base), log: slog.New(slog.DiscardHandler), output: t.Output()}
+	s := &system{cfg: Config{DataDir: folder}, ports: PortsFrom(base), log: slog.New(slog.DiscardHandler), output: t.Output()}
 	require.NoError(t, s.startStores(t.Context()))
 	t.Cleanup(func() {
 		for _, stop := range slices.Backward(s.closers) {
