@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// usualLease stands for the gateways' lease while none of them tells it.
-	usualLease = 10 * time.Second
+	// UsualLease stands for the gateways' lease while none of them tells it; it is the default of the flag.
+	UsualLease = 10 * time.Second
 	// judgeTime is how long the calls of a dead gateway may take to be judged once they may be.
 	judgeTime = 3 * time.Second
 )
@@ -61,7 +61,7 @@ func Checks() []*checkup.Check {
 			Promise:  "I02: no request stays in flight when its gateway is gone",
 			Means:    "the run waits for an answer that nobody will store",
 			Remedy:   "see whether an LLM gateway runs, and can write to PostgreSQL without a break: after a lease it judges the calls of others",
-			Severity: checkup.Broken, Settles: usualLease + judgeTime, Find: callsOfDead,
+			Severity: checkup.Broken, Settles: UsualLease + judgeTime, Find: callsOfDead,
 		},
 		{
 			Name:     "ambiguous-call",

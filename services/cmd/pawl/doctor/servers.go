@@ -63,7 +63,7 @@ func postgresChecks() []*checkup.Check {
 			Name:     "connections",
 			Promise:  "PostgreSQL has room for all connections that the running services may open",
 			Means:    "services cannot connect, and steps wait",
-			Remedy:   "raise max_connections, or lower the services' --…-database-max-conns",
+			Remedy:   "raise max_connections, or lower the services' --database-max-conns",
 			Severity: checkup.Warning, Find: checkup.Query(connections, mainConns, controlConns, connsLeft),
 		},
 		{

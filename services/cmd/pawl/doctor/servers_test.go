@@ -3,14 +3,33 @@ package doctor
 import (
 	"testing"
 
+	"github.com/alecthomas/kong"
 	"github.com/stretchr/testify/require"
 
 	"pawl.internal/services/cmd/pawl/serve"
 	"pawl.internal/services/internal/checkup"
 	"pawl.internal/services/internal/clock"
+	"pawl.internal/services/internal/config"
 	"pawl.internal/services/internal/redisconn"
+	llm "pawl.internal/services/llmgateway/inspect"
+	core "pawl.internal/services/orchestrator/inspect"
 	"pawl.internal/services/testkit"
 )
+
+// What the doctor takes for usual is what services do without flags.
+func TestUsualIsWhatTheFlagsSay(t *testing.T) {
+	t.Parallel()
+	var usual serve.Config
+	parser, err := kong.New(&usual, config.Options()...)
+	require.NoError(t, err)
+	_, err = parser.Parse(nil)
+	require.NoError(t, err)
+	require.Equal(t, usual.Orchestrator.Lease, core.UsualLease)
+	require.Equal(t, usual.LLMGateway.Lease, llm.UsualLease)
+	require.EqualValues(t, usual.Database.MaxConns, mainConns)
+	require.EqualValues(t, usual.Orchestrator.ControlConns, controlConns)
+	require.EqualValues(t, usual.LLMGateway.ControlConns, controlConns)
+}
 
 // What cannot be planted in a server that tests share is found when the bounds are moved instead.
 func TestServerChecks(t *testing.T) {
