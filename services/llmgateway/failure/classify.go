@@ -29,10 +29,28 @@ func Finish(d Dialect, word string) Failure {
 	s := said{status: http.StatusOK, finish: word}
 	for _, r := range table() {
 		if r.finish != nil && r.applies(d, s) {
-			return r.failure(s, "the answer ended with "+word)
+			return r.failure(s, ending(word))
 		}
 	}
 	return Failure{}
+}
+
+// ending says in words how an answer ended that is of no use.
+func ending(word string) string {
+	switch word {
+	case "length", "max_output_tokens":
+		return "the answer was cut off at its limit of tokens (finish reason " + word + "): raise max_output_tokens, or ask for less"
+	case FinishRefusal:
+		return "the model refused to answer"
+	case FinishEmpty:
+		return "the answer has no content"
+	case FinishUnreadable:
+		return "the answer is not in the form that the provider promises"
+	case FinishTooLong:
+		return "the answer is longer than is read"
+	default:
+		return "the answer ended with the finish reason " + word
+	}
 }
 
 // Transport says what a connection's failure means: before the whole request was written, nothing can have been charged;

@@ -202,7 +202,10 @@ func TestEveryEndOfAnAnswer(t *testing.T) {
 		require.Equal(t, row.class.String(), got.Class.String(), row.word)
 		require.Equal(t, row.reason, got.Reason, row.word)
 		require.Equal(t, row.atFault, got.AnswerAtFault, row.word)
+		require.Equal(t, row.class == failure.None, got.Message == "", row.word)
+		require.False(t, strings.HasPrefix(row.word, "(") && strings.Contains(got.Message, row.word), "%s is a word of ours", row.word)
 	}
+	require.Contains(t, failure.Finish(failure.OpenAI, "length").Message, "raise max_output_tokens")
 }
 
 func TestConnectionFailuresAreUnsureOnlyOnceTheRequestIsOut(t *testing.T) {

@@ -130,7 +130,7 @@ Try it in another terminal:
   curl -s -X POST %s/v1/jobs -H 'Authorization: Bearer %s' -H 'Idempotency-Key: first' \
     -H 'Content-Type: application/json' -d '{"model":"default","messages":[{"role":"user","content":"Hello"}]}'
 
-  pawl documents extract examples/contracts/01-*.txt --data-dir %s
+  bin/pawl documents extract examples/contracts/01-*.txt --data-dir %s
 
 Ctrl-C stops it.
 `, r.REST, r.GRPC, r.Admin, r.Admin, r.APIKey, r.DataDir, r.REST, r.APIKey, r.DataDir)
