@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"pawl.internal/e2e/harness"
+	"pawl.internal/services/cmd/pawl/serve"
 )
 
 // previous is the commit of the version before this one: what a deployment of this version replaces.
@@ -94,13 +95,33 @@ func newVersions(t *testing.T) *versions {
 	return v
 }
 
-// wrap has a process run what its link leads to, in place of the program that it was given.
+// wrap has a process run what its link leads to, in place of the program that it was given. The earlier version takes no list
+// of addresses: each process gets one of them. Step-runners get an orchestrator of the other half, so that while versions
+// differ each talks to the other; what the halves share are the stores.
 func (v *versions) wrap(process string) []string {
 	link := filepath.Join(v.folder, process)
 	if _, err := os.Lstat(link); err != nil {
 		_ = os.Symlink(v.earlier, link) // without it the process cannot start, and says so
 	}
-	return []string{"sh", "-c", `link=$1; shift 2; exec "$link" "$@"`, "sh", link}
+	orchestrator, gateway := "${to%%,*}", "${to%%,*}"
+	if !strings.HasSuffix(process, "-1") {
+		orchestrator, gateway = "${to##*,}", "${to##*,}"
+	}
+	if strings.HasPrefix(process, serve.StepRunner) {
+		orchestrator = map[string]string{"${to%%,*}": "${to##*,}", "${to##*,}": "${to%%,*}"}[orchestrator]
+	}
+	script := `link=$1; shift 2
+for arg; do
+  shift; to=${arg#ipv4:///}
+  case $last in
+    --orchestrator-address) set -- "$@" "dns:///` + orchestrator + `" ;;
+    --llm-gateway-address) set -- "$@" "dns:///` + gateway + `" ;;
+    *) set -- "$@" "$arg" ;;
+  esac
+  last=$arg
+done
+exec "$link" "$@"`
+	return []string{"sh", "-c", script, "sh", link}
 }
 
 // deploy replaces the processes of replicas one after the other by those of a version, as a rolling update does.
