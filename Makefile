@@ -112,6 +112,7 @@ proto-breaking: $(BIN)/buf third_party ## compare the proto files with those on 
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## lint the Go code
+	@cd services && golangci-lint run --build-tags failpoints --config ../.golangci.yaml ./internal/failpoint/...
 	@for m in services sdk e2e tools; do (cd $$m && golangci-lint run --config ../.golangci.yaml ./...) || exit 1; done
 
 .PHONY: fmt
