@@ -75,6 +75,24 @@ func TestInterruptionsOfTheJudge(t *testing.T) {
 	}
 }
 
+// With a short lease, a short pause costs runners theirs: three quarters of it are left when one renews it.
+func TestJudgeNoticesEveryPauseThatCostsALease(t *testing.T) {
+	t.Parallel()
+	for _, lease := range []time.Duration{leastLease, time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, time.Minute} {
+		j, p := newJudge()
+		j.lease = lease
+		for served := time.Duration(0); served < 2*lease; served += j.interval() {
+			p.now = p.now.Add(j.interval())
+			j.beat(t.Context())
+		}
+		require.True(t, j.mayExpire(p.now), lease)
+		p.now = p.now.Add(lease * 3 / 4)
+		require.False(t, j.mayExpire(p.now), "%v: before the next write too", lease)
+		j.beat(t.Context())
+		require.False(t, j.mayExpire(p.now), lease)
+	}
+}
+
 func TestLateWriteIsNoInterruption(t *testing.T) {
 	t.Parallel()
 	j, p := newJudge()
