@@ -186,15 +186,15 @@ func gatewayGuards() []Mutation {
 		},
 		{
 			Name: "steady judge", Guard: "no call is given up because of an outage of the store", File: "services/llmgateway/lease.go",
-			Old:    "return !l.steady.IsZero() && l.confirmed.Sub(l.steady) >= l.length",
-			New:    "return true",
+			Old:    "!l.steady.IsZero() && l.confirmed.Sub(l.steady) >= l.length &&",
+			New:    "!l.steady.IsZero() &&",
 			Caught: test("./services/llmgateway", "TestOnlyASteadyGatewayMayJudge"),
 		},
 	}
 }
 
 // simulation is the command that runs the deterministic simulation.
-func simulation() []string { return []string{"run", "./e2e/sim/cmd/sim", "-seeds", "3000"} }
+func simulation() []string { return []string{"run", "./e2e/sim/cmd/sim", "-seeds", "10000"} }
 
 // test is the command that runs tests of a package.
 func test(pkg, names string) []string {

@@ -93,11 +93,12 @@ func (l *lease) goodSince(then time.Time) bool {
 }
 
 // mayJudge reports whether a lease that has run out cannot be the fault of an outage of the store: it has been writable for
-// a whole lease.
+// a whole lease, until now.
 func (l *lease) mayJudge() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.steady.IsZero() && l.confirmed.Sub(l.steady) >= l.length
+	return !l.steady.IsZero() && l.confirmed.Sub(l.steady) >= l.length &&
+		l.clock.Now().Sub(l.confirmed) <= lapse*l.interval()
 }
 
 // replicas is how many gateways there are.
@@ -123,6 +124,9 @@ func (s *Service) judgeOnce(ctx context.Context) error {
 	orphans, err := s.store.FindOrphans(ctx, mostOrphans)
 	if err != nil || len(orphans) == 0 {
 		return err
+	}
+	if !s.lease.mayJudge() { // the look took long: the store may have been away for the others meanwhile
+		return nil
 	}
 	changes := make([]store.Change, len(orphans))
 	for i, o := range orphans {

@@ -65,6 +65,7 @@ func TestOnlyASteadyGatewayMayJudge(t *testing.T) {
 
 	fake.Advance(4 * l.interval()) // the database, or this gateway, stood still
 	require.True(t, l.fresh())
+	require.False(t, l.mayJudge(), "a look that took so long tells nothing of the others")
 	renew(1)
 	require.False(t, l.mayJudge())
 	renew(10)
