@@ -28,10 +28,13 @@ type Mutation struct {
 }
 
 // patience bounds one run of a test; with a broken guard a test may wait for what never comes.
-const patience = 10 * time.Minute
+const patience = 5 * time.Minute
 
-// errUnbroken is the result of a mutation that its test did not notice.
-var errUnbroken = errors.New("not noticed")
+// errUnbroken is the result of a mutation that its test did not notice, errHung of one of which it did not say what is wrong.
+var (
+	errUnbroken = errors.New("not noticed")
+	errHung     = errors.New("the test hung instead of failing")
+)
 
 // Apply returns the file with the guard broken.
 func (m Mutation) Apply(root string) ([]byte, error) {
@@ -45,8 +48,8 @@ func (m Mutation) Apply(root string) ([]byte, error) {
 	return bytes.Replace(text, []byte(m.Old), []byte(m.New), 1), nil
 }
 
-// Try breaks the guard and runs the test that must notice, and writes what that says to output. It returns errUnbroken when the
-// test passes, and another error when the broken program does not even build: that would prove nothing.
+// Try breaks the guard and runs the test that must notice, and writes what that says to output. It fails when
+// the test passes or hangs, and when the broken program does not even build: that would prove nothing.
 func (m Mutation) Try(ctx context.Context, root string, output io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -63,11 +66,15 @@ func (m Mutation) Try(ctx context.Context, root string, output io.Writer) error 
 	if err := run(ctx, root, overlay, output, "build", pkg); err != nil {
 		return fmt.Errorf("%s: the broken program does not build: %w", m.Name, err)
 	}
-	err = run(ctx, root, overlay, output, m.Caught...)
-	if _, failed := errors.AsType[*exec.ExitError](err); failed {
+	var said bytes.Buffer
+	err = run(ctx, root, overlay, io.MultiWriter(output, &said), m.Caught...)
+	_, failed := errors.AsType[*exec.ExitError](err)
+	switch {
+	case bytes.Contains(said.Bytes(), []byte("panic: test timed out")):
+		err = errHung
+	case failed:
 		return nil
-	}
-	if err == nil {
+	case err == nil:
 		err = errUnbroken
 	}
 	return fmt.Errorf("%s: go %s: %w", m.Name, strings.Join(m.Caught, " "), err)

@@ -198,5 +198,5 @@ func simulation() []string { return []string{"run", "./e2e/sim/cmd/sim", "-seeds
 
 // test is the command that runs tests of a package.
 func test(pkg, names string) []string {
-	return []string{"test", "-count=1", "-timeout=8m", "-run", names, pkg}
+	return []string{"test", "-count=1", "-timeout=3m", "-run", names, pkg}
 }

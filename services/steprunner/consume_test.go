@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 
@@ -35,18 +37,29 @@ func away() error { return fault.Unavailable(nil, "away") }
 func TestEntryIsDeletedOnlyWhenTheOutcomeIsStored(t *testing.T) {
 	t.Parallel()
 	w := start(t)
-	asked, store := make(chan struct{}), make(chan struct{})
+	asked, held := make(chan struct{}), make(chan struct{})
+	store := sync.OnceFunc(func() { close(held) })
+	defer store()
 	w.orchestrator.set(func(o *orchestrator) {
 		o.onComplete = func(*systemv1.CompleteStepsRequest) error {
 			close(asked)
-			<-store
+			<-held
 			return nil
 		}
 	})
 	ref := w.submit(given{digest: w.pipeline(double), input: `{"n":21}`})
 	<-asked
-	require.EqualValues(t, 1, w.pending(interactive), "the outcome is not stored yet")
-	close(store)
+	w.announce(interactive, &systemv1.StepRef{RunId: ref.GetRunId(), Step: "nothing", Shard: -1})
+	var left []redis.XMessage
+	w.eventually(func() (err error) { // what is deleted goes in order: with this one, all before it
+		left, err = w.keys.Client.XRange(t.Context(), w.keys.Prefix+":{steps}:interactive", "-", "+").Result()
+		if err == nil && (len(left) != 1 || see(w.orchestrator, func(o *orchestrator) int { return len(o.claims) }) < 2) {
+			err = fmt.Errorf("%d entries are left", len(left))
+		}
+		return err
+	})
+	require.Equal(t, ref.GetStep(), left[0].Values["step"], "the outcome is not stored yet")
+	store()
 	require.JSONEq(t, `{"twice":42}`, string(w.outcome(ref).GetSucceeded().GetOutput()))
 	w.clean(interactive)
 	require.Zero(t, w.pending(interactive))

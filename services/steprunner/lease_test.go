@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -143,11 +144,13 @@ func TestNoCallBeginsWhileTheLeaseIsUnconfirmed(t *testing.T) {
 	clock := clocktest.New()
 	w := start(t, onClock(clock), lasting(40*time.Second))
 	w.beating(1)
-	fetching, fetch := make(chan struct{}), make(chan struct{})
+	fetching, held := make(chan struct{}), make(chan struct{})
+	fetch := sync.OnceFunc(func() { close(held) })
+	defer fetch()
 	w.orchestrator.set(func(o *orchestrator) {
 		o.onFetch = func() error {
 			close(fetching)
-			<-fetch
+			<-held
 			return nil
 		}
 	})
@@ -172,7 +175,7 @@ func TestNoCallBeginsWhileTheLeaseIsUnconfirmed(t *testing.T) {
 	passUntilRefused(1)
 	clock.Advance(33 * time.Second)
 	require.Error(t, w.service.Ready(t.Context()), "0.8 of the lease is over")
-	close(fetch)
+	fetch()
 	passUntilRefused(20) // time enough for a call, if nothing held it back
 	require.Empty(t, w.gateway.asked(), "a call began under a lease that nobody confirmed")
 
