@@ -24,11 +24,11 @@ func TestUsualIsWhatTheFlagsSay(t *testing.T) {
 	require.NoError(t, err)
 	_, err = parser.Parse(nil)
 	require.NoError(t, err)
-	require.Equal(t, usual.Orchestrator.Lease, core.UsualLease)
-	require.Equal(t, usual.LLMGateway.Lease, llm.UsualLease)
-	require.EqualValues(t, usual.Database.MaxConns, mainConns)
-	require.EqualValues(t, usual.Orchestrator.ControlConns, controlConns)
-	require.EqualValues(t, usual.LLMGateway.ControlConns, controlConns)
+	require.Equal(t, core.UsualLease, usual.Orchestrator.Lease)
+	require.Equal(t, llm.UsualLease, usual.LLMGateway.Lease)
+	require.EqualValues(t, mainConns, usual.Database.MaxConns)
+	require.EqualValues(t, controlConns, usual.Orchestrator.ControlConns)
+	require.EqualValues(t, controlConns, usual.LLMGateway.ControlConns)
 }
 
 // What cannot be planted in a server that tests share is found when the bounds are moved instead.
