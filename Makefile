@@ -26,9 +26,10 @@ demo: build stores ## ten contracts in, extracted fields out; ARGS=--exit ends t
 	@$(BIN)/pawl demo $(ARGS)
 
 .PHONY: test
-test: build stores ## every test, on real PostgreSQL and Redis
+test: build stores ## every test, on real PostgreSQL and Redis, the services' under the race detector
 	@go build -o $(BIN)/teststores ./services/testkit/cmd/teststores
-	@$(BIN)/teststores -- go test -p 1 -count=1 -timeout 15m ./services/... ./sdk/... ./tools/... $(E2E)
+	@$(BIN)/teststores -- go test -p 1 -race -count=1 -timeout 20m ./services/... ./sdk/...
+	@$(BIN)/teststores -- go test -p 1 -count=1 -timeout 15m ./tools/... $(E2E)
 	@$(MAKE) --no-print-directory sim SEEDS=2000
 	@$(MAKE) --no-print-directory chaos failpoints ARGS=-short
 
@@ -45,11 +46,6 @@ stores: ## install PostgreSQL and Redis from the system's packages where they ar
 .PHONY: test-short
 test-short: ## only the tests that need no store
 	@go test -short -count=1 ./services/... ./sdk/... ./tools/...
-
-.PHONY: test-race
-test-race: build stores ## the services' tests under the race detector
-	@go build -o $(BIN)/teststores ./services/testkit/cmd/teststores
-	@$(BIN)/teststores -- go test -p 1 -race -count=1 -timeout 20m ./services/... ./sdk/...
 
 .PHONY: e2e
 e2e: build stores ## only the tests with real processes
