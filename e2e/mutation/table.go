@@ -158,7 +158,7 @@ func gatewayGuards() []Mutation {
 			Name: "unclear", Guard: "a call of unknown fate is not repeated unless the step allows", File: change,
 			Old:    "case c != nil && c.ambiguous() > b.AmbiguousOK:",
 			New:    "case false:",
-			Caught: test("./services/llmgateway", "TestADeadGatewaysCallIsAmbiguous|TestARequestOfUnknownFate"),
+			Caught: test("./services/llmgateway/store", "TestAmbiguousRequests"),
 		},
 		{
 			Name: "closed purse", Guard: "nothing is sent for a run that has ended", File: change,

@@ -143,6 +143,7 @@ func TestWithoutALeaseNothingIsSent(t *testing.T) {
 	run := b.ids.V7()
 	tx, err := b.database.Pool.Begin(t.Context())
 	require.NoError(t, err)
+	defer tx.Rollback(t.Context())
 	_, err = tx.Exec(t.Context(), "LOCK TABLE llm.replica IN ACCESS EXCLUSIVE MODE") // renewals wait, calls go on
 	require.NoError(t, err)
 	testkit.Eventually(t, patience, func() error {
