@@ -119,6 +119,18 @@ func loopGuards() []Mutation {
 func runnerGuards() []Mutation {
 	return []Mutation{
 		{
+			Name: "last chance apart", Guard: "a step that kills its workers takes no other along", File: "services/steprunner/apart.go",
+			Old:    "return a.hold == h",
+			New:    "return true",
+			Caught: test("./services/steprunner", "TestStepsOnTheirLastChanceAreExecutedApart"),
+		},
+		{
+			Name: "grants at shutdown", Guard: "what a leaving runner was granted and never got is not lost with it", File: "services/orchestrator/heartbeat.go",
+			Old:    "unlisted, err := s.releaseUnlisted(ctx, runner, req.GetHolds())",
+			New:    "unlisted, err := int32(0), error(nil)",
+			Caught: test("./services/orchestrator", "TestGrantsThatALeavingRunnerNeverGotAreReleased"),
+		},
+		{
 			Name: "runner's own lease", Guard: "a runner begins nothing with a lease that it cannot confirm", File: "services/steprunner/heartbeat.go",
 			Old:    "l.length > 0 && age <= l.length/5*4",
 			New:    "l.length > 0 && age >= 0",

@@ -2,6 +2,7 @@ package steprunner_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,9 +17,11 @@ func TestStepsOnTheirLastChanceAreExecutedApart(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	digest := w.pipeline(ask)
-	goOn := make(chan struct{})
+	held := make(chan struct{})
+	goOn := sync.OnceFunc(func() { close(held) })
+	defer goOn()
 	w.gateway.set(func(_ context.Context, _ *systemv1.GenerateRequest, say func(*systemv1.GenerateResponse)) error {
-		<-goOn
+		<-held
 		say(text("done"))
 		return nil
 	})
@@ -35,7 +38,7 @@ func TestStepsOnTheirLastChanceAreExecutedApart(t *testing.T) {
 	require.Equal(t, time.Second, parked.GetUntil().AsDuration())
 	other := w.submit(given{digest: digest, input: `{"n":2}`})
 	w.asking(2) // a step that has lost nobody waits for nobody
-	close(goOn)
+	goOn()
 	require.NotNil(t, w.outcome(first).GetSucceeded())
 	require.NotNil(t, w.outcome(other).GetSucceeded())
 	require.NotNil(t, w.outcome(suspect()).GetSucceeded(), "the first has made room")
