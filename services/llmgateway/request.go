@@ -20,7 +20,9 @@ import (
 type request struct {
 	*attempt
 	target catalog.Target
-	price  price.Row
+	price  price.Card
+	// tier is the service tier that is asked for; empty for the standard one.
+	tier  price.Tier
 	tryNo  int32
 }
 
@@ -67,7 +69,7 @@ func (r *request) do() (o outcome, decided bool, f failure.Failure) {
 // record takes the key, reserves the worst case, and writes the request down, durably.
 func (r *request) record(wait time.Duration) (outcome, store.Verdict) {
 	a := r.flight.ask
-	worst, err := r.price.Most(a.mostInput(), r.maxOutput())
+	worst, err := r.price.Most(r.tier, a.mostInput(), r.maxOutput())
 	if err != nil {
 		return outcome{failed: failedBudget()}, store.OverBudget
 	}
@@ -75,7 +77,7 @@ func (r *request) record(wait time.Duration) (outcome, store.Verdict) {
 		Key: a.key, Question: a.question(), AmbiguousOK: a.req.GetAmbiguousOk(), Budget: a.budget(), Epoch: a.req.GetSpendEpoch(),
 		Sending: store.Sending{
 			Provider: r.target.Provider.Name, Model: r.target.Model, Format: openai.Format, KeyID: r.target.Provider.KeyID,
-			MaxOutputTokens: r.maxOutput(), PriceID: r.price.ID, WorstCase: worst, Holder: r.service.lease.holder, PermitWait: wait,
+			MaxOutputTokens: r.maxOutput(), PriceID: r.row().ID, WorstCase: worst, Holder: r.service.lease.holder, PermitWait: wait,
 		},
 	}
 	if err := r.service.store.Submit(context.WithoutCancel(r.flight.ctx), b); err != nil {
@@ -215,11 +217,20 @@ func (r *request) cost(x provider.Exchange, reading provider.Reading, state stor
 	default:
 		return 0, store.Counted
 	}
-	cost, err := r.price.Cost(usage)
+	if usage.Tier == "" {
+		usage.Tier = r.tier
+	}
+	bill, err := r.price.Cost(usage)
 	if err != nil {
 		return 0, store.WorstCase
 	}
-	return cost, basis
+	return bill.Total, basis
+}
+
+// row is the price row that holds if the prompt is as long as it seems.
+func (r *request) row() price.Row {
+	row, _ := r.price.Row(r.tier, price.UsualTokens(r.flight.ask.bytes))
+	return row
 }
 
 // estimate counts the tokens of an answer whose provider did not. Beyond those that were asked for nothing was generated,

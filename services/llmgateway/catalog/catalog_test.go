@@ -90,15 +90,24 @@ func TestAFileIsReadWhole(t *testing.T) {
 	require.True(t, targets[1].MatchesOn(catalog.Timeout))
 	require.False(t, targets[0].MatchesOn(catalog.Timeout))
 
-	row, ok := price.NewList(c.Prices).At("main", "small-1", today)
-	require.True(t, ok)
+	row := rowAt(t, c, "main", "small-1", today)
 	require.Equal(t, "0.05", row.CachedInput.PerMillion().String())
 	require.Equal(t, "0.5", row.CacheWrite.PerMillion().String())
-	later, _ := price.NewList(c.Prices).At("main", "small-1", today.AddDate(1, 0, 0))
+	later := rowAt(t, c, "main", "small-1", today.AddDate(1, 0, 0))
 	require.Equal(t, "3", later.Output.PerMillion().String())
-	large, _ := price.NewList(c.Prices).At("main", "large-1", today)
+	large := rowAt(t, c, "main", "large-1", today)
 	require.Equal(t, time.Date(2026, 1, 1, 6, 0, 0, 0, time.UTC), large.From)
 	require.Equal(t, "6", large.CacheWrite.PerMillion().String())
+}
+
+// rowAt is the row for short prompts on the standard tier.
+func rowAt(t *testing.T, c *catalog.Catalog, provider, model string, at time.Time) price.Row {
+	t.Helper()
+	card, ok := price.NewList(c.Prices).At(provider, model, at)
+	require.True(t, ok)
+	row, ok := card.Row(price.Standard, 1)
+	require.True(t, ok)
+	return row
 }
 
 func TestAModelMayBeNamedInsteadOfARoute(t *testing.T) {
@@ -199,8 +208,7 @@ func TestWithoutAFileTheSimulatedProviderServesAndCosts(t *testing.T) {
 	targets, ok := c.Route("default")
 	require.True(t, ok)
 	require.Equal(t, catalog.Simulated, targets[0].Provider.Kind)
-	row, ok := price.NewList(c.Prices).At("simulated", targets[0].Model, today)
-	require.True(t, ok)
+	row := rowAt(t, c, "simulated", targets[0].Model, today)
 	require.False(t, row.Input.IsZero() || row.Output.IsZero())
 }
 
@@ -222,8 +230,7 @@ func TestAServerFromTheEnvironment(t *testing.T) {
 			targets, ok := c.Route("default")
 			require.True(t, ok)
 			require.Equal(t, "openai/"+s.server.Model, targets[0].Name())
-			row, ok := price.NewList(c.Prices).At("openai", s.server.Model, today)
-			require.True(t, ok)
+			row := rowAt(t, c, "openai", s.server.Model, today)
 			require.Equal(t, s.input, row.Input.PerMillion().String())
 			require.Equal(t, s.output, row.Output.PerMillion().String())
 		})

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"pawl.internal/services/internal/config"
 	"pawl.internal/services/llmgateway/price"
 	"pawl.internal/services/llmgateway/provider/openai"
@@ -26,10 +28,23 @@ const (
 //go:embed simulated.yaml
 var simulatedFile []byte
 
-// knownFile has dated prices of OpenAI's own models, so that a key alone is enough to begin.
+// pricesFile has dated prices of known models, so that a key alone is enough to begin.
 //
-//go:embed openai.yaml
-var knownFile []byte
+//go:embed prices.yaml
+var pricesFile []byte
+
+// KnownPrices returns the price rows of known models, by the names under which their vendors are known: openai, anthropic,
+// gemini, deepseek.
+func KnownPrices() ([]price.Row, error) {
+	const name = "prices.yaml"
+	root, err := document(pricesFile)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	f := &file{catalog: &Catalog{}}
+	f.mapping(root, "", fields{"prices": func(n *yaml.Node, p string) { f.list(n, p, f.price) }}, "prices")
+	return f.catalog.Prices, f.err(name)
+}
 
 // NewSimulated returns the catalogue of the simulated provider alone.
 func NewSimulated(now time.Time) (*Catalog, error) {
@@ -52,7 +67,7 @@ func NewServer(s Server, now time.Time) (*Catalog, error) {
 	if _, err := openai.ParseBase(s.BaseURL); err != nil {
 		return nil, fmt.Errorf("base URL %q: %w", s.BaseURL, err)
 	}
-	row, err := s.price(now)
+	rows, err := s.prices(now)
 	if err != nil {
 		return nil, err
 	}
@@ -69,45 +84,47 @@ func NewServer(s Server, now time.Time) (*Catalog, error) {
 	return &Catalog{
 		Providers: []*Provider{p},
 		Groups:    map[string]Group{p.Group: {Name: p.Group, Concurrency: concurrency}},
-		Prices:    []price.Row{row},
+		Prices:    rows,
 		routes: map[string][]Target{
 			defaultRoute: {{Provider: p, Model: s.Model, MaxOutputTokens: defaultMaxOutputTokens}},
 		},
 	}, nil
 }
 
-// price is what the server's model costs: as told, or as known.
-func (s Server) price(now time.Time) (price.Row, error) {
+// prices are what the server's model costs: as told, or as known.
+func (s Server) prices(now time.Time) ([]price.Row, error) {
 	switch {
 	case s.Price != "":
-		return parsePrice(s.Model, s.Price)
+		row, err := parsePrice(s.Model, s.Price)
+		return []price.Row{row}, err
 	case s.BaseURL == OpenAIURL:
-		return knownPrice(s.Model, now)
+		return knownPrices(s.Model, now)
 	default:
-		return price.Row{}, fmt.Errorf("what the model %s costs at %s is not known: %s", s.Model, s.BaseURL, priceAdvice)
+		return nil, fmt.Errorf("what the model %s costs at %s is not known: %s", s.Model, s.BaseURL, priceAdvice)
 	}
 }
 
 const priceAdvice = `set PAWL_OPENAI_PRICE to US dollars per million tokens, such as ` +
 	`"input=0.40,cached_input=0.10,output=1.60", or to "free"; or give a models file`
 
-// knownPrice finds the price of one of OpenAI's own models.
-func knownPrice(model string, now time.Time) (price.Row, error) {
-	known, err := parse("openai.yaml", knownFile, nil, now)
+// knownPrices finds the prices of one of OpenAI's own models; one must hold at now.
+func knownPrices(model string, now time.Time) ([]price.Row, error) {
+	known, err := KnownPrices()
 	if err != nil {
-		return price.Row{}, err
+		return nil, err
 	}
-	if row, ok := price.NewList(known.Prices).At(openAIProvider, model, now); ok {
-		return row, nil
+	rows := slices.DeleteFunc(known, func(r price.Row) bool { return r.Provider != openAIProvider || r.Model != model })
+	if _, ok := price.NewList(rows).At(openAIProvider, model, now); !ok {
+		return nil, fmt.Errorf("what the model %s costs is not known: %s", model, priceAdvice)
 	}
-	return price.Row{}, fmt.Errorf("what the model %s costs is not known: %s", model, priceAdvice)
+	return rows, nil
 }
 
 // parsePrice reads the text form of a price. It holds from the beginning of time, because it says no date.
 func parsePrice(model, text string) (price.Row, error) {
 	row := price.Row{Provider: openAIProvider, Model: model, From: time.Unix(0, 0).UTC()}
 	if text == "free" {
-		return row, nil
+		return row.FreeOfCharge(), nil
 	}
 	units := map[string]price.Unit{}
 	for part := range strings.SplitSeq(text, ",") {

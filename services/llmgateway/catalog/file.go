@@ -13,7 +13,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"pawl.internal/services/internal/config"
-	"pawl.internal/services/llmgateway/price"
 	"pawl.internal/services/llmgateway/provider"
 	"pawl.internal/services/llmgateway/provider/openai"
 )
@@ -207,53 +206,4 @@ func (f *file) route(name, n *yaml.Node, path string) {
 		t.target.Model, t.target.MaxOutputTokens = t.model, int64(most)
 		f.targets = append(f.targets, t)
 	})
-}
-
-func (f *file) price(n *yaml.Node, path string) {
-	var row price.Row
-	var input, cached, write, output string
-	var free bool
-	f.mapping(n, path, fields{
-		"provider": f.text(&row.Provider), "model": f.text(&row.Model), "from": f.date(&row.From),
-		"input": f.text(&input), "cached_input": f.text(&cached), "cache_write": f.text(&write), "output": f.text(&output),
-		"free": f.truth(&free),
-	}, "provider", "model")
-	priced := input+cached+write+output != ""
-	switch {
-	case free && priced:
-		f.complain(n, path, "it is free and has a price: one of the two is wrong")
-	case !free && (input == "" || output == "" || row.From.IsZero()):
-		f.complain(n, path, `give "from", "input" and "output" (US dollars per million tokens), or "free: true"`)
-	case !free:
-		f.units(&row, input, cached, write, output, n, path)
-	case row.From.IsZero():
-		row.From = time.Unix(0, 0).UTC()
-	}
-	f.catalog.Prices = append(f.catalog.Prices, row)
-	f.prices = append(f.prices, place{node: n, path: path, provider: row.Provider, model: row.Model})
-}
-
-// units fills in the row's prices; cached and cache-writing input cost what input costs if nothing else is said.
-func (f *file) units(row *price.Row, input, cached, write, output string, n *yaml.Node, path string) {
-	for _, u := range []struct {
-		dst         *price.Unit
-		name, value string
-	}{
-		{&row.Input, "input", input},
-		{&row.CachedInput, "cached_input", orElse(cached, input)},
-		{&row.CacheWrite, "cache_write", orElse(write, input)},
-		{&row.Output, "output", output},
-	} {
-		var err error
-		if *u.dst, err = price.ParseUnit(u.value); err != nil {
-			f.complain(n, join(path, u.name), "%v", err)
-		}
-	}
-}
-
-func orElse(value, other string) string {
-	if value == "" {
-		return other
-	}
-	return value
 }

@@ -1,151 +1,172 @@
-// Package price says what model calls cost: dated price rows, exact costs of counted tokens, and bounds for what is not
-// counted yet. Everything is integer arithmetic in pico-dollars; nothing is ever rounded. The package is pure.
 package price
 
 import (
-	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"pawl.internal/services/internal/money"
 )
 
-// million is the number of tokens that published prices are for.
-const million = 1_000_000
-
-// Usage counts the tokens of one request as its provider bills them.
-type Usage struct {
-	// Input is everything that was sent, cached parts included.
-	Input int64
-	// CachedInput and CacheWrite are the parts of Input that were read from, and written to, the provider's cache.
-	CachedInput, CacheWrite int64
-	// Output is everything that was generated, reasoning included.
-	Output int64
-	// Reasoning is the part of Output that was thought and not said.
-	Reasoning int64
-}
-
-// Unit is a price per token.
-type Unit struct{ perMillion money.Pico }
-
-// ParseUnit reads a price in US dollars per million tokens, such as "0.05".
-func ParseUnit(text string) (Unit, error) {
-	amount, err := money.Parse(text)
-	if err != nil {
-		return Unit{}, err
-	}
-	if amount < 0 {
-		return Unit{}, fmt.Errorf("a price cannot be negative: %s", text)
-	}
-	if amount%million != 0 {
-		return Unit{}, fmt.Errorf("the price %s has more than six decimals, so that a token's is not a whole number of pico-dollars", text)
-	}
-	return Unit{perMillion: amount}, nil
-}
-
-// PerMillion is the price of a million tokens.
-func (u Unit) PerMillion() money.Pico { return u.perMillion }
-
-// IsZero reports whether it costs nothing.
-func (u Unit) IsZero() bool { return u.perMillion == 0 }
-
-// of is the price of n tokens.
-func (u Unit) of(n int64) (money.Pico, error) { return (u.perMillion / million).Mul(n) }
-
-// Row is what a model costs from a date on.
+// Row is what a model costs, from a date on, on a tier, for prompts above a size.
 type Row struct {
 	// ID is the row's key in the price table; 0 before it is stored.
 	ID              int64
 	Provider, Model string
-	From            time.Time
+	// From is when it begins to hold, and To when it no longer does; zero for no end.
+	From, To time.Time
+	// Tier is the service tier; empty for Standard.
+	Tier Tier
+	// AboveTokens makes it hold for prompts of more tokens than this, cached ones included.
+	AboveTokens int64
 	// The prices of fresh, cached and cache-writing input, and of output.
 	Input, CachedInput, CacheWrite, Output Unit
+	// CacheWrite1h is the price of input that is cached for an hour. What has it and no price for it is unpriced.
+	CacheWrite1h Unit
+	// Reasoning is the price of thoughts where they are billed apart; where it is not known they cost what output does.
+	Reasoning Unit
+	// Tools are the prices of calls of the provider's own tools. Calls of those without a price are unpriced.
+	Tools [numTools]Unit
+	// BatchFactor gives the prices of the batch tier, if that has no row of its own; none if there is no such tier.
+	BatchFactor Factor
 }
 
-// ErrUsage is returned for counts that no request can have.
-var ErrUsage = errors.New("token counts are impossible")
-
-// Cost is the exact cost of what was used.
-func (r Row) Cost(u Usage) (money.Pico, error) {
-	if err := u.Check(); err != nil {
-		return 0, err
+// FreeOfCharge returns the row with every price known to be nothing.
+func (r Row) FreeOfCharge() Row {
+	for _, u := range r.units() {
+		*u = NewUnit(0)
 	}
-	return sum(
-		part{r.Input, u.Input - u.CachedInput - u.CacheWrite}, part{r.CachedInput, u.CachedInput},
-		part{r.CacheWrite, u.CacheWrite}, part{r.Output, u.Output},
-	)
+	return r
 }
 
-// Most is the most that a request can cost which sends at most so many tokens and allows so many in return.
-func (r Row) Most(input, output int64) (money.Pico, error) {
-	dearest := r.Input
-	for _, u := range []Unit{r.CachedInput, r.CacheWrite} {
-		dearest = Unit{perMillion: max(dearest.perMillion, u.perMillion)}
+// units lists all prices of the row.
+func (r *Row) units() []*Unit {
+	all := []*Unit{&r.Input, &r.CachedInput, &r.CacheWrite, &r.CacheWrite1h, &r.Output, &r.Reasoning}
+	for i := range r.Tools {
+		all = append(all, &r.Tools[i])
 	}
-	return sum(part{dearest, input}, part{r.Output, output})
+	return all
 }
 
-// mostTokens is more than any model reads or writes in one request.
-const mostTokens = 1_000_000_000
-
-// Check returns ErrUsage when a part is larger than its whole, or a count is negative or beyond any model.
-func (u Usage) Check() error {
-	negative := min(u.Input, u.CachedInput, u.CacheWrite, u.Output, u.Reasoning) < 0
-	if negative || max(u.Input, u.Output) > mostTokens || u.CachedInput > u.Input-u.CacheWrite || u.Reasoning > u.Output {
-		return fmt.Errorf("%w: %+v", ErrUsage, u)
+// Check returns why the row cannot be billed by: prices that the batch factor does not divide into whole pico-dollars, or an
+// end before its beginning.
+func (r Row) Check() error {
+	if !r.To.IsZero() && !r.To.After(r.From) {
+		return fmt.Errorf("it ends at %s and begins at %s", r.To.Format(time.RFC3339), r.From.Format(time.RFC3339))
 	}
-	return nil
+	if !r.BatchFactor.IsZero() && r.Tier.or() != Standard {
+		return fmt.Errorf("a batch factor is for rows of the tier %s, and this one's is %s", Standard, r.Tier)
+	}
+	_, err := r.batch()
+	return err
 }
 
-type part struct {
-	unit   Unit
-	tokens int64
-}
-
-func sum(parts ...part) (money.Pico, error) {
-	var total money.Pico
-	for _, p := range parts {
-		cost, err := p.unit.of(p.tokens)
+// batch returns the row of the batch tier that follows from the factor.
+func (r Row) batch() (Row, error) {
+	if r.BatchFactor.IsZero() {
+		return r, nil
+	}
+	for _, u := range r.units() {
+		scaled, err := u.times(r.BatchFactor)
 		if err != nil {
-			return 0, err
+			return Row{}, err
 		}
-		if total, err = total.Add(cost); err != nil {
+		*u = scaled
+	}
+	r.Tier, r.BatchFactor = Batch, Factor{}
+	return r, nil
+}
+
+// holds reports whether the row is valid at the time.
+func (r Row) holds(at time.Time) bool {
+	return !r.From.After(at) && (r.To.IsZero() || at.Before(r.To))
+}
+
+// Split is a cost by what it was paid for.
+type Split struct {
+	Input, CachedInput, CacheWrite, CacheWrite1h, Output, Reasoning, Tools money.Pico
+}
+
+// Total is the sum.
+func (s Split) Total() (money.Pico, error) {
+	var total money.Pico
+	for _, part := range []money.Pico{s.Input, s.CachedInput, s.CacheWrite, s.CacheWrite1h, s.Output, s.Reasoning, s.Tools} {
+		var err error
+		if total, err = total.Add(part); err != nil {
 			return 0, err
 		}
 	}
 	return total, nil
 }
 
-// List finds the row that holds at a time. The zero value knows no price.
-type List struct{ rows map[modelName][]Row }
-
-type modelName struct{ provider, model string }
-
-// NewList returns the list of the rows, in whatever order they come.
-func NewList(rows []Row) List {
-	l := List{rows: map[modelName][]Row{}}
-	for _, r := range rows {
-		name := modelName{r.Provider, r.Model}
-		l.rows[name] = append(l.rows[name], r)
-	}
-	for _, same := range l.rows {
-		slices.SortFunc(same, func(a, b Row) int { return b.From.Compare(a.From) })
-	}
-	return l
+// Bill is what a request has cost, and why.
+type Bill struct {
+	// RowID is the price row, and Tier the tier that was billed.
+	RowID int64
+	Tier  Tier
+	Split Split
+	Total money.Pico
 }
 
-// AnyModel as the model of a row makes it hold for every model of its provider that has no row of its own.
-const AnyModel = "*"
-
-// At returns the row of the provider's model that holds at the time: the newest that does not begin after it.
-func (l List) At(provider, model string, at time.Time) (Row, bool) {
-	for _, name := range []string{model, AnyModel} {
-		for _, r := range l.rows[modelName{provider, name}] {
-			if !r.From.After(at) {
-				return r, true
-			}
+// Cost is the exact cost of what was used, by this row. It returns ErrUsage for impossible counts, ErrUnpriced when there is
+// no price for something that was used, and money.ErrOverflow.
+func (r Row) Cost(u Usage) (Bill, error) {
+	if err := u.Check(); err != nil {
+		return Bill{}, err
+	}
+	said := u.Output - u.Reasoning
+	b := Bill{RowID: r.ID, Tier: r.Tier.or()}
+	parts := []part{
+		{"input", &b.Split.Input, r.Input, u.Fresh()},
+		{"cached_input", &b.Split.CachedInput, r.CachedInput, u.CachedInput},
+		{"cache_write", &b.Split.CacheWrite, r.CacheWrite, u.CacheWrite},
+		{"cache_write_1h", &b.Split.CacheWrite1h, r.CacheWrite1h, u.CacheWrite1h},
+		{"output", &b.Split.Output, r.Output, said},
+		{"reasoning", &b.Split.Reasoning, r.Reasoning.or(r.Output), u.Reasoning},
+	}
+	for _, tool := range Tools() {
+		parts = append(parts, part{tool.String(), &b.Split.Tools, r.Tools[tool], u.Tools[tool]})
+	}
+	for _, p := range parts {
+		cost, err := p.unit.of(p.count)
+		if err != nil {
+			return Bill{}, fmt.Errorf("%d of %s of %s/%s: %w", p.count, p.name, r.Provider, r.Model, err)
+		}
+		if *p.to, err = p.to.Add(cost); err != nil {
+			return Bill{}, err
 		}
 	}
-	return Row{}, false
+	var err error
+	b.Total, err = b.Split.Total()
+	return b, err
+}
+
+// part is one line of a bill.
+type part struct {
+	name  string
+	to    *money.Pico
+	unit  Unit
+	count int64
+}
+
+// Most is the most that a request can cost by this row which sends at most so many tokens and allows so many in return.
+func (r Row) Most(input, output int64) (money.Pico, error) {
+	in, err := dearest(r.Input, r.CachedInput, r.CacheWrite, r.CacheWrite1h).of(input)
+	if err != nil {
+		return 0, err
+	}
+	out, err := dearest(r.Output, r.Reasoning).of(output)
+	if err != nil {
+		return 0, err
+	}
+	return in.Add(out)
+}
+
+func dearest(units ...Unit) Unit {
+	var most Unit
+	for _, u := range units {
+		if u.known && (!most.known || u.perMillion > most.perMillion) {
+			most = u
+		}
+	}
+	return most
 }

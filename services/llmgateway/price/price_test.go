@@ -20,7 +20,7 @@ func unit(t require.TestingT, text string) price.Unit {
 func row(t require.TestingT, input, cached, output string) price.Row {
 	return price.Row{
 		Provider: "p", Model: "m", Input: unit(t, input), CachedInput: unit(t, cached),
-		CacheWrite: unit(t, input), Output: unit(t, output),
+		CacheWrite: unit(t, input), CacheWrite1h: unit(t, input), Output: unit(t, output),
 	}
 }
 
@@ -38,7 +38,7 @@ func TestCostsComeOutToTheLastDigit(t *testing.T) {
 	} {
 		got, err := c.row.Cost(c.usage)
 		require.NoError(t, err)
-		require.Equal(t, c.want, got.String())
+		require.Equal(t, c.want, got.Total.String())
 	}
 }
 
@@ -48,7 +48,7 @@ func TestCacheWritesHaveTheirOwnPrice(t *testing.T) {
 	r.CacheWrite = unit(t, "2.50")
 	got, err := r.Cost(price.Usage{Input: 1000, CachedInput: 300, CacheWrite: 200, Output: 10})
 	require.NoError(t, err)
-	require.Equal(t, "0.00163", got.String()) // 500 × 2 + 300 × 0.1 + 200 × 2.5 + 10 × 10, by the million
+	require.Equal(t, "0.00163", got.Total.String()) // 500 × 2 + 300 × 0.1 + 200 × 2.5 + 10 × 10, by the million
 }
 
 func TestImpossibleCountsAreRefused(t *testing.T) {
@@ -83,7 +83,7 @@ func TestNoUsageCostsMoreThanTheBound(t *testing.T) {
 		require.NoError(t, err)
 		most, err := r.Most(u.Input, u.Output)
 		require.NoError(t, err)
-		require.LessOrEqual(t, cost, most)
+		require.LessOrEqual(t, cost.Total, most)
 	})
 }
 
@@ -109,7 +109,9 @@ func TestTheRowOfTheTimeHolds(t *testing.T) {
 	for at, want := range map[time.Time]int64{day(1): 1, day(6): 1, day(7): 2, day(19): 2, day(25): 3} {
 		got, ok := l.At("p", "m", at)
 		require.True(t, ok)
-		require.Equal(t, want, got.ID, at)
+		row, ok := got.Row(price.Standard, 1)
+		require.True(t, ok)
+		require.Equal(t, want, row.ID, at)
 	}
 	_, ok := l.At("p", "m", day(1).Add(-time.Second))
 	require.False(t, ok)
@@ -123,7 +125,9 @@ func TestARowForEveryModelHoldsWhereThereIsNoOther(t *testing.T) {
 	for model, want := range map[string]int64{"m": 2, "other": 1} {
 		got, ok := l.At("p", model, time.Unix(0, 0))
 		require.True(t, ok)
-		require.Equal(t, want, got.ID)
+		row, ok := got.Row(price.Standard, 1)
+		require.True(t, ok)
+		require.Equal(t, want, row.ID)
 	}
 	_, ok := l.At("q", "m", time.Unix(0, 0))
 	require.False(t, ok)
