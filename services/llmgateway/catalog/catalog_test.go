@@ -50,7 +50,7 @@ providers:
     base_url: https://llm.example/v1
     api_key_env: LLM_KEY
     limit_group: account-1
-    timeouts: {connect: 1s, write: 2s, first_byte: 3s, idle: 4s}
+    timeouts: {connect: 1s, write: 2s, first_byte: 3s, first_event: 5s, idle: 4s, total: 6s}
   - {name: sim, kind: simulated}
 limits:
   account-1: {concurrency: 7, requests_per_minute: 3000, tokens_per_minute: 2000000, interactive_reserve: 0.2}
@@ -73,8 +73,9 @@ func TestAFileIsReadWhole(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, catalog.Provider{
 		Name: "main", Kind: catalog.OpenAI, BaseURL: "https://llm.example/v1", Key: config.NewSecret("sk-1"), KeyID: "LLM_KEY",
-		Group:    "account-1",
-		Timeouts: provider.Timeouts{Connect: time.Second, Write: 2 * time.Second, FirstByte: 3 * time.Second, Idle: 4 * time.Second},
+		Group: "account-1",
+		Timeouts: provider.Timeouts{Connect: time.Second, Write: 2 * time.Second, FirstByte: 3 * time.Second,
+			FirstEvent: 5 * time.Second, Idle: 4 * time.Second, Total: 6 * time.Second},
 	}, *c.Providers[0])
 	require.Equal(t, map[string]catalog.Group{
 		"account-1": {Name: "account-1", Concurrency: 7}, "sim": {Name: "sim", Concurrency: 64},

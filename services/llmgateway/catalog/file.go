@@ -25,7 +25,8 @@ const (
 
 func defaultTimeouts() provider.Timeouts {
 	return provider.Timeouts{
-		Connect: 5 * time.Second, Write: 10 * time.Second, FirstByte: 120 * time.Second, Idle: 30 * time.Second,
+		Connect: 5 * time.Second, Write: 10 * time.Second,
+		FirstByte: 120 * time.Second, FirstEvent: 60 * time.Second, Idle: 30 * time.Second,
 	}
 }
 
@@ -142,7 +143,8 @@ func (f *file) address(p *Provider, n *yaml.Node, path string) {
 func (f *file) timeouts(t *provider.Timeouts, n *yaml.Node, path string) {
 	f.mapping(n, path, fields{
 		"connect": f.duration(&t.Connect), "write": f.duration(&t.Write),
-		"first_byte": f.duration(&t.FirstByte), "idle": f.duration(&t.Idle),
+		"first_byte": f.duration(&t.FirstByte), "first_event": f.duration(&t.FirstEvent),
+		"idle": f.duration(&t.Idle), "total": f.duration(&t.Total),
 	})
 }
 

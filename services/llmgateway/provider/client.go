@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -40,8 +39,13 @@ type Timeouts struct {
 	// FirstByte bounds the wait for the first byte of the answer that is not white space: servers keep connections alive
 	// with blank lines, which are no progress.
 	FirstByte time.Duration
+	// FirstEvent bounds, instead of FirstByte, the wait for the first event of an answer that is streamed; 0 for as long as
+	// FirstByte.
+	FirstEvent time.Duration
 	// Idle bounds each silence after that.
 	Idle time.Duration
+	// Total bounds the whole exchange.
+	Total time.Duration
 }
 
 // Client posts requests. It is safe for concurrent use.
@@ -70,9 +74,18 @@ func NewTransport(timeouts Timeouts) *http.Transport {
 
 // Post sends the body once and reads the answer. When ctx ends, the connection is closed.
 func (c *Client) Post(ctx context.Context, url string, header http.Header, body []byte) Exchange {
+	return c.send(ctx, url, header, body, c.timeouts, readWhole)
+}
+
+// reader reads an answer that has begun into x, and tells the watchdog of every progress.
+type reader func(resp *http.Response, dog *watchdog, x *Exchange)
+
+func (c *Client) send(
+	ctx context.Context, url string, header http.Header, body []byte, timeouts Timeouts, read reader,
+) Exchange {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	dog := newWatchdog(ctx, c.clock, c.timeouts, cancel)
+	dog := newWatchdog(ctx, c.clock, timeouts, cancel)
 	var sent atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { dog.enter(phaseWrite) },
@@ -85,7 +98,7 @@ func (c *Client) Post(ctx context.Context, url string, header http.Header, body 
 			}
 		},
 	})
-	x := c.exchange(ctx, dog, url, header, body)
+	x := c.exchange(ctx, dog, url, header, body, read)
 	x.Sent = sent.Load() || x.Status != 0
 	if x.Err != nil && ctx.Err() != nil {
 		x.Err = context.Cause(ctx)
@@ -95,7 +108,9 @@ func (c *Client) Post(ctx context.Context, url string, header http.Header, body 
 	return x
 }
 
-func (c *Client) exchange(ctx context.Context, dog *watchdog, url string, header http.Header, body []byte) Exchange {
+func (c *Client) exchange(
+	ctx context.Context, dog *watchdog, url string, header http.Header, body []byte, read reader,
+) Exchange {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
 		return Exchange{Err: fmt.Errorf("make request: %w", err)}
@@ -108,19 +123,6 @@ func (c *Client) exchange(ctx context.Context, dog *watchdog, url string, header
 	}
 	defer func() { _ = resp.Body.Close() }() // all that matters has been read
 	x := Exchange{Status: resp.StatusCode, Header: resp.Header}
-	x.Body, x.TooLong, x.Err = readBody(resp.Body, dog)
+	read(resp, dog, &x)
 	return x
-}
-
-// readBody reads at most MaxBody, and tells the watchdog of every progress.
-func readBody(r io.Reader, dog *watchdog) (body []byte, tooLong bool, err error) {
-	var all bytes.Buffer
-	_, err = all.ReadFrom(io.LimitReader(io.TeeReader(r, dog), MaxBody+1))
-	if all.Len() > MaxBody {
-		return all.Bytes()[:MaxBody], true, nil
-	}
-	if err != nil {
-		err = fmt.Errorf("%w: %w", errCut, err)
-	}
-	return all.Bytes(), false, err
 }

@@ -30,6 +30,39 @@ type Request struct {
 	Params *systemv1.SamplingParams
 	// MaxOutputTokens bounds the answer. It is always sent, so that a request's worst case is known before it begins.
 	MaxOutputTokens int64
+	// Stream asks for the answer in pieces. What comes of it is the same: Read makes one Reading of them.
+	Stream bool
+	// Heard is told of every piece of a streamed answer as it comes, in the goroutine of the sender, which it must not hold up;
+	// may be nil. What it is told is not yet known to be a good answer.
+	Heard func(Delta)
+}
+
+// Delta is a piece of an answer. Of its parts at least one is set.
+type Delta struct {
+	// Text goes on with the answer's text.
+	Text string
+	// Refusal goes on with the model's words of refusal.
+	Refusal string
+	// Tool goes on with a call of a tool; nil for none.
+	Tool *ToolDelta
+}
+
+// ToolDelta is a piece of a tool call.
+type ToolDelta struct {
+	// Index says which of the answer's calls it belongs to, from 0.
+	Index int
+	// ID and Name come with the call's first piece.
+	ID, Name string
+	// Arguments goes on with the arguments, which are JSON when they are whole.
+	Arguments string
+}
+
+// ToolCall is a call of a tool that a model asks for.
+type ToolCall struct {
+	ID   string
+	Name string
+	// Arguments are as the model wrote them; JSON, if it wrote well.
+	Arguments string
 }
 
 // Exchange is what came of one HTTP request.
@@ -41,6 +74,8 @@ type Exchange struct {
 	Body []byte
 	// Sent is true once the whole request was written.
 	Sent bool
+	// Stream is true when the answer came in events, so that Body is the text of a stream.
+	Stream bool
 	// TooLong is true when the answer was longer than we read.
 	TooLong bool
 	// TimedOut is true when the exchange was given up because a time limit passed.
@@ -54,6 +89,8 @@ type Exchange struct {
 type Reading struct {
 	Text         string
 	FinishReason string
+	// ToolCalls are the tools that the model wants called, in its order.
+	ToolCalls []ToolCall
 	// Usage is what the provider counted; only if UsageKnown.
 	Usage      price.Usage
 	UsageKnown bool

@@ -17,7 +17,14 @@ const (
 	phaseWrite     phase = "write"
 	phaseFirstByte phase = "first byte"
 	phaseIdle      phase = "idle"
+	// phaseEnd: the answer is whole, and the server may still close the stream, so that the connection can serve again.
+	phaseEnd phase = "end"
+	// phaseTotal is all of the exchange.
+	phaseTotal phase = "total"
 )
+
+// endTime is how long a server may take to close a stream that is over.
+const endTime = time.Second
 
 // phaseError says which limit passed.
 type phaseError struct {
@@ -41,13 +48,16 @@ type watchdog struct {
 // newWatchdog begins with the phase connect; its goroutine ends with ctx, which cancel ends.
 func newWatchdog(ctx context.Context, c clock.Clock, timeouts Timeouts, cancel context.CancelCauseFunc) *watchdog {
 	w := &watchdog{timeouts: timeouts, timer: c.NewTimer(limitOrEver(timeouts.Connect)), phase: phaseConnect}
-	go w.watch(ctx, cancel)
+	go w.watch(ctx, c.NewTimer(limitOrEver(timeouts.Total)), cancel)
 	return w
 }
 
-func (w *watchdog) watch(ctx context.Context, cancel context.CancelCauseFunc) {
+func (w *watchdog) watch(ctx context.Context, total clock.Timer, cancel context.CancelCauseFunc) {
 	defer w.timer.Stop()
+	defer total.Stop()
 	select {
+	case <-total.C():
+		cancel(&phaseError{phase: phaseTotal, limit: w.timeouts.Total})
 	case <-w.timer.C():
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -82,6 +92,10 @@ func (w *watchdog) limit(p phase) time.Duration {
 		return w.timeouts.FirstByte
 	case phaseIdle:
 		return w.timeouts.Idle
+	case phaseEnd:
+		return endTime
+	case phaseTotal:
+		return w.timeouts.Total
 	}
 	return 0
 }
