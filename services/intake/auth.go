@@ -73,6 +73,9 @@ func leastRole(method string) store.Role {
 		pawlv1.RunService_ListRunEvents_FullMethodName,
 		pawlv1.RunService_ListRunCalls_FullMethodName,
 		pawlv1.RunService_WatchRun_FullMethodName,
+		pawlv1.StatsService_GetSpend_FullMethodName,
+		pawlv1.StatsService_GetLimits_FullMethodName,
+		pawlv1.StatsService_GetBudget_FullMethodName,
 		pawlv1.DocumentService_GetDocument_FullMethodName,
 		pawlv1.JobService_GetJob_FullMethodName,
 		pawlv1.PipelineService_ValidatePipeline_FullMethodName,
@@ -86,9 +89,12 @@ func leastRole(method string) store.Role {
 		pawlv1.JobService_CreateJob_FullMethodName:
 		return store.RoleClient
 	case pawlv1.RunService_RetryRun_FullMethodName,
+		pawlv1.RunService_GetRunCall_FullMethodName,
 		pawlv1.RunService_RerunRun_FullMethodName,
 		pawlv1.PipelineService_CreatePipeline_FullMethodName:
 		return store.RoleOperator
+	case pawlv1.StatsService_SetBudget_FullMethodName:
+		return store.RoleAdmin
 	default:
 		return ""
 	}

@@ -3,9 +3,8 @@ package llmgateway
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/google/uuid"
 
@@ -35,6 +34,9 @@ type ask struct {
 func newAsk(req *systemv1.GenerateRequest) (*ask, error) {
 	a := &ask{req: req}
 	var err error
+	if err := check(req); err != nil {
+		return nil, err
+	}
 	if a.request, err = canonicalRequest(req); err != nil {
 		return nil, err
 	}
@@ -46,80 +48,46 @@ func newAsk(req *systemv1.GenerateRequest) (*ask, error) {
 	}
 	a.key.Digest = sha256.Sum256(fmt.Appendf(nil, `{"ask":%d,"generation":%d,"request":%s,"run":"%s","shard":%d,"step":%s}`,
 		req.GetAsk(), step.GetGeneration(), a.request, a.key.RunID, step.GetShard(), name))
-	a.bytes = len(req.GetOutputSchema())
-	for _, m := range req.GetMessages() {
-		a.bytes += len(m.GetContent())
-	}
+	a.bytes = bytesOf(req)
 	return a, nil
-}
-
-func canonicalRequest(req *systemv1.GenerateRequest) ([]byte, error) {
-	messages := make([]any, len(req.GetMessages()))
-	for i, m := range req.GetMessages() {
-		messages[i] = map[string]any{"role": m.GetRole(), "content": m.GetContent()}
-	}
-	request := map[string]any{"route": req.GetRoute(), "messages": messages}
-	if params, err := canonicalParams(req.GetParams()); err != nil {
-		return nil, err
-	} else if len(params) > 0 {
-		request["params"] = params
-	}
-	if req.OutputSchema != nil {
-		schema, err := canon.Decode(req.GetOutputSchema())
-		if err != nil {
-			return nil, invalid("output_schema", err)
-		}
-		request["output_schema"] = schema
-	}
-	text, err := canon.Append(nil, request)
-	if err != nil {
-		return nil, invalid("messages", err)
-	}
-	return text, nil
-}
-
-// canonicalParams holds the parameters that are set.
-func canonicalParams(p *systemv1.SamplingParams) (map[string]any, error) {
-	set := map[string]any{}
-	number := func(name, literal string) error {
-		text, err := canon.Number(literal)
-		if err != nil {
-			return invalid("params."+name, err)
-		}
-		set[name] = json.Number(text)
-		return nil
-	}
-	if p == nil {
-		return set, nil
-	}
-	for name, value := range map[string]*float64{"temperature": p.Temperature, "top_p": p.TopP} {
-		if value == nil {
-			continue
-		}
-		if err := number(name, strconv.FormatFloat(*value, 'g', -1, 64)); err != nil {
-			return nil, err
-		}
-	}
-	if p.MaxOutputTokens != nil {
-		set["max_output_tokens"] = json.Number(strconv.FormatInt(int64(p.GetMaxOutputTokens()), 10))
-	}
-	if p.Seed != nil {
-		if err := number("seed", strconv.FormatInt(p.GetSeed(), 10)); err != nil {
-			return nil, err
-		}
-	}
-	if len(p.GetStop()) > 0 {
-		stop := make([]any, len(p.GetStop()))
-		for i, s := range p.GetStop() {
-			stop[i] = s
-		}
-		set["stop"] = stop
-	}
-	return set, nil
 }
 
 func invalid(field string, err error) error {
 	return fault.Invalid(faultv1.ErrorReason_ERROR_REASON_INVALID_ARGUMENT, fault.Violation{Field: field, Message: err.Error()})
+}
+
+// check refuses what no provider could be asked.
+func check(req *systemv1.GenerateRequest) error {
+	if (len(req.GetMessages()) == 0) == (len(req.GetEmbed()) == 0) {
+		return invalid("messages", errors.New("a question has messages or texts to embed, and not both"))
+	}
+	for i, m := range req.GetMessages() {
+		if m.GetContent() == "" && len(m.GetParts()) == 0 && len(m.GetToolCalls()) == 0 {
+			return invalid(fmt.Sprintf("messages[%d].content", i), errors.New("the message is empty"))
+		}
+	}
+	return nil
+}
+
+// bytesOf is the length of everything that the model is to read.
+func bytesOf(req *systemv1.GenerateRequest) int {
+	n := len(req.GetOutputSchema())
+	for _, m := range req.GetMessages() {
+		n += len(m.GetContent())
+		for _, p := range m.GetParts() {
+			n += len(p.GetText())
+		}
+		for _, c := range m.GetToolCalls() {
+			n += len(c.GetName()) + len(c.GetArguments())
+		}
+	}
+	for _, t := range req.GetTools() {
+		n += len(t.GetName()) + len(t.GetDescription()) + len(t.GetParameters())
+	}
+	for _, text := range req.GetEmbed() {
+		n += len(text)
+	}
+	return n
 }
 
 // name is the call key as a text.

@@ -226,7 +226,7 @@ func (b *bench) question(run uuid.UUID, text string) *systemv1.GenerateRequest {
 	return &systemv1.GenerateRequest{
 		Step: &systemv1.StepRef{RunId: run[:], Step: "fields", Shard: -1}, Tenant: "acme",
 		Class: pawlv1.RunClass_RUN_CLASS_INTERACTIVE, Route: "default",
-		Messages:   []*pawlv1.ChatMessage{{Role: "user", Content: text}},
+		Messages:   []*systemv1.Message{{Role: "user", Content: text}},
 		Params:     &systemv1.SamplingParams{MaxOutputTokens: proto.Int32(100)},
 		LlmTimeout: durationpb.New(15 * time.Second), DeadlineIn: durationpb.New(patience), CallsLeft: 8, FallbackAfter: 1,
 		PromptVersion: "v",

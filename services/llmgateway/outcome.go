@@ -113,6 +113,7 @@ func (o outcome) message(a *ask, leads bool) *systemv1.GenerateResponse {
 		Text: o.reading.Text, FinishReason: o.reading.FinishReason, Provider: o.provider, Model: o.model,
 		InputTokens: o.usage.Input, CachedInputTokens: o.usage.CachedInput, OutputTokens: o.usage.Output,
 		CostPicoUsd: int64(o.cost), Calls: calls, Replayed: o.replayed || !leads, RunSpend: spend, CallKey: a.key.Digest[:],
+		ToolCalls: o.reading.ToolCalls, Embeddings: o.reading.Embeddings, ReasoningTokens: o.usage.Reasoning,
 	}}}
 }
 

@@ -118,6 +118,7 @@ func (r *request) send() (provider.Exchange, time.Duration) {
 	began := r.service.clock.Now()
 	x := r.service.models.senders[r.target.Provider.Name].Send(r.call, provider.Request{
 		ID: a.name(), Model: r.target.Model, Messages: a.req.GetMessages(), Schema: a.req.GetOutputSchema(),
+		Tools: a.req.GetTools(), ToolChoice: a.req.GetToolChoice(), Embed: a.req.GetEmbed(), Dimensions: int(a.req.GetDimensions()),
 		Params: a.req.GetParams(), MaxOutputTokens: r.maxOutput(),
 	})
 	return x, r.service.clock.Now().Sub(began)

@@ -149,7 +149,7 @@ func assignment(g *store.Grant, given *store.Given) (*systemv1.Assignment, error
 		AskBase: int32(g.Row.AskBase), AmbiguousOk: int32(g.Row.AmbiguousOK), CallsLeft: callsLeft(g),
 		EntityId: g.EntityID, Input: given.Input, Outputs: given.Outputs, Item: given.Item,
 		BudgetPicoUsd: picoOrNil(g.Budget), SpendEpoch: int32(g.SpendEpoch), DeadlineIn: durationpb.New(max(g.DeadlineIn, 0)),
-		LastChance: lastChance(g),
+		LastChance: lastChance(g), Pipeline: g.Pipeline.Name + ":" + g.Pipeline.Version,
 	}
 	if err := json.Unmarshal(g.Labels, &a.Labels); err != nil {
 		return nil, fmt.Errorf("labels of a run: %w", err)

@@ -1744,7 +1744,17 @@ type ModelCall struct {
 	// When it ended.
 	FinishedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
 	// The requests, oldest first.
-	Tries         []*ModelTry `protobuf:"bytes,9,rep,name=tries,proto3" json:"tries,omitempty"`
+	Tries []*ModelTry `protobuf:"bytes,9,rep,name=tries,proto3" json:"tries,omitempty"`
+	// The run's lane.
+	Class RunClass `protobuf:"varint,10,opt,name=class,proto3,enum=pawl.v1.RunClass" json:"class,omitempty"`
+	// The run's generation of the step.
+	Generation int32 `protobuf:"varint,11,opt,name=generation,proto3" json:"generation,omitempty"`
+	// Number of the question within the generation.
+	Ask int32 `protobuf:"varint,12,opt,name=ask,proto3" json:"ask,omitempty"`
+	// Digest of the prompt's template.
+	PromptVersion string `protobuf:"bytes,13,opt,name=prompt_version,json=promptVersion,proto3" json:"prompt_version,omitempty"`
+	// What was asked: route, messages, schema and parameters, with personal data masked. Only of a single call.
+	Request       *JsonValue `protobuf:"bytes,14,opt,name=request,proto3,oneof" json:"request,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1842,6 +1852,41 @@ func (x *ModelCall) GetTries() []*ModelTry {
 	return nil
 }
 
+func (x *ModelCall) GetClass() RunClass {
+	if x != nil {
+		return x.Class
+	}
+	return RunClass_RUN_CLASS_UNSPECIFIED
+}
+
+func (x *ModelCall) GetGeneration() int32 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *ModelCall) GetAsk() int32 {
+	if x != nil {
+		return x.Ask
+	}
+	return 0
+}
+
+func (x *ModelCall) GetPromptVersion() string {
+	if x != nil {
+		return x.PromptVersion
+	}
+	return ""
+}
+
+func (x *ModelCall) GetRequest() *JsonValue {
+	if x != nil {
+		return x.Request
+	}
+	return nil
+}
+
 // ModelTry is one request to a provider.
 type ModelTry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1873,6 +1918,22 @@ type ModelTry struct {
 	SentAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=sent_at,json=sentAt,proto3" json:"sent_at,omitempty"`
 	// Digest of the prompt's template.
 	PromptVersion string `protobuf:"bytes,14,opt,name=prompt_version,json=promptVersion,proto3" json:"prompt_version,omitempty"`
+	// `in_flight`, `answered`, `failed`, `ambiguous`, `cancelled` or `not_sent`.
+	State string `protobuf:"bytes,15,opt,name=state,proto3" json:"state,omitempty"`
+	// The failure in words.
+	Message string `protobuf:"bytes,16,opt,name=message,proto3" json:"message,omitempty"`
+	// How the model ended, in the provider's word.
+	FinishReason string `protobuf:"bytes,17,opt,name=finish_reason,json=finishReason,proto3" json:"finish_reason,omitempty"`
+	// Of the tokens sent, those written to the provider's cache.
+	CacheWriteTokens int64 `protobuf:"varint,18,opt,name=cache_write_tokens,json=cacheWriteTokens,proto3" json:"cache_write_tokens,omitempty"`
+	// Of the tokens received, those that were thought and not said.
+	ReasoningTokens int64 `protobuf:"varint,19,opt,name=reasoning_tokens,json=reasoningTokens,proto3" json:"reasoning_tokens,omitempty"`
+	// `counted`, `estimated`, or `worst_case` while nobody knows.
+	CostBasis string `protobuf:"bytes,20,opt,name=cost_basis,json=costBasis,proto3" json:"cost_basis,omitempty"`
+	// Names the API key that was used; never the key.
+	KeyId string `protobuf:"bytes,21,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
+	// What came back, byte for byte. Only of a single call.
+	RawAnswer     []byte `protobuf:"bytes,22,opt,name=raw_answer,json=rawAnswer,proto3" json:"raw_answer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2005,6 +2066,163 @@ func (x *ModelTry) GetPromptVersion() string {
 	return ""
 }
 
+func (x *ModelTry) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *ModelTry) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *ModelTry) GetFinishReason() string {
+	if x != nil {
+		return x.FinishReason
+	}
+	return ""
+}
+
+func (x *ModelTry) GetCacheWriteTokens() int64 {
+	if x != nil {
+		return x.CacheWriteTokens
+	}
+	return 0
+}
+
+func (x *ModelTry) GetReasoningTokens() int64 {
+	if x != nil {
+		return x.ReasoningTokens
+	}
+	return 0
+}
+
+func (x *ModelTry) GetCostBasis() string {
+	if x != nil {
+		return x.CostBasis
+	}
+	return ""
+}
+
+func (x *ModelTry) GetKeyId() string {
+	if x != nil {
+		return x.KeyId
+	}
+	return ""
+}
+
+func (x *ModelTry) GetRawAnswer() []byte {
+	if x != nil {
+		return x.RawAnswer
+	}
+	return nil
+}
+
+// GetRunCallRequest names a call.
+type GetRunCallRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The run's id.
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The call's key, in hexadecimal.
+	CallKey       string `protobuf:"bytes,2,opt,name=call_key,json=callKey,proto3" json:"call_key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRunCallRequest) Reset() {
+	*x = GetRunCallRequest{}
+	mi := &file_pawl_v1_run_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRunCallRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRunCallRequest) ProtoMessage() {}
+
+func (x *GetRunCallRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRunCallRequest.ProtoReflect.Descriptor instead.
+func (*GetRunCallRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *GetRunCallRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *GetRunCallRequest) GetCallKey() string {
+	if x != nil {
+		return x.CallKey
+	}
+	return ""
+}
+
+// GetRunCallResponse carries the call.
+type GetRunCallResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The call.
+	Call          *ModelCall `protobuf:"bytes,1,opt,name=call,proto3" json:"call,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRunCallResponse) Reset() {
+	*x = GetRunCallResponse{}
+	mi := &file_pawl_v1_run_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRunCallResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRunCallResponse) ProtoMessage() {}
+
+func (x *GetRunCallResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRunCallResponse.ProtoReflect.Descriptor instead.
+func (*GetRunCallResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *GetRunCallResponse) GetCall() *ModelCall {
+	if x != nil {
+		return x.Call
+	}
+	return nil
+}
+
 // WatchRunRequest names a run.
 type WatchRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2016,7 +2234,7 @@ type WatchRunRequest struct {
 
 func (x *WatchRunRequest) Reset() {
 	*x = WatchRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[19]
+	mi := &file_pawl_v1_run_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2028,7 +2246,7 @@ func (x *WatchRunRequest) String() string {
 func (*WatchRunRequest) ProtoMessage() {}
 
 func (x *WatchRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[19]
+	mi := &file_pawl_v1_run_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2041,7 +2259,7 @@ func (x *WatchRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRunRequest.ProtoReflect.Descriptor instead.
 func (*WatchRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{19}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *WatchRunRequest) GetRunId() string {
@@ -2062,7 +2280,7 @@ type WatchRunResponse struct {
 
 func (x *WatchRunResponse) Reset() {
 	*x = WatchRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[20]
+	mi := &file_pawl_v1_run_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2074,7 +2292,7 @@ func (x *WatchRunResponse) String() string {
 func (*WatchRunResponse) ProtoMessage() {}
 
 func (x *WatchRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[20]
+	mi := &file_pawl_v1_run_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2087,7 +2305,7 @@ func (x *WatchRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRunResponse.ProtoReflect.Descriptor instead.
 func (*WatchRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{20}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *WatchRunResponse) GetRun() *Run {
@@ -2116,7 +2334,7 @@ type CancelRunRequest struct {
 
 func (x *CancelRunRequest) Reset() {
 	*x = CancelRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[21]
+	mi := &file_pawl_v1_run_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2128,7 +2346,7 @@ func (x *CancelRunRequest) String() string {
 func (*CancelRunRequest) ProtoMessage() {}
 
 func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[21]
+	mi := &file_pawl_v1_run_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2141,7 +2359,7 @@ func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunRequest.ProtoReflect.Descriptor instead.
 func (*CancelRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{21}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CancelRunRequest) GetRunId() string {
@@ -2183,7 +2401,7 @@ type CancelRunResponse struct {
 
 func (x *CancelRunResponse) Reset() {
 	*x = CancelRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[22]
+	mi := &file_pawl_v1_run_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2195,7 +2413,7 @@ func (x *CancelRunResponse) String() string {
 func (*CancelRunResponse) ProtoMessage() {}
 
 func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[22]
+	mi := &file_pawl_v1_run_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2208,7 +2426,7 @@ func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunResponse.ProtoReflect.Descriptor instead.
 func (*CancelRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{22}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CancelRunResponse) GetRun() *Run {
@@ -2242,7 +2460,7 @@ type RetryRunRequest struct {
 
 func (x *RetryRunRequest) Reset() {
 	*x = RetryRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[23]
+	mi := &file_pawl_v1_run_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2254,7 +2472,7 @@ func (x *RetryRunRequest) String() string {
 func (*RetryRunRequest) ProtoMessage() {}
 
 func (x *RetryRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[23]
+	mi := &file_pawl_v1_run_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2267,7 +2485,7 @@ func (x *RetryRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryRunRequest.ProtoReflect.Descriptor instead.
 func (*RetryRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{23}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RetryRunRequest) GetRunId() string {
@@ -2323,7 +2541,7 @@ type RetryRunResponse struct {
 
 func (x *RetryRunResponse) Reset() {
 	*x = RetryRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[24]
+	mi := &file_pawl_v1_run_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2335,7 +2553,7 @@ func (x *RetryRunResponse) String() string {
 func (*RetryRunResponse) ProtoMessage() {}
 
 func (x *RetryRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[24]
+	mi := &file_pawl_v1_run_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2348,7 +2566,7 @@ func (x *RetryRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryRunResponse.ProtoReflect.Descriptor instead.
 func (*RetryRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{24}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RetryRunResponse) GetRun() *Run {
@@ -2380,7 +2598,7 @@ type RerunRunRequest struct {
 
 func (x *RerunRunRequest) Reset() {
 	*x = RerunRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[25]
+	mi := &file_pawl_v1_run_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2392,7 +2610,7 @@ func (x *RerunRunRequest) String() string {
 func (*RerunRunRequest) ProtoMessage() {}
 
 func (x *RerunRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[25]
+	mi := &file_pawl_v1_run_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2405,7 +2623,7 @@ func (x *RerunRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RerunRunRequest.ProtoReflect.Descriptor instead.
 func (*RerunRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{25}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RerunRunRequest) GetRunId() string {
@@ -2454,7 +2672,7 @@ type RerunRunResponse struct {
 
 func (x *RerunRunResponse) Reset() {
 	*x = RerunRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[26]
+	mi := &file_pawl_v1_run_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2466,7 +2684,7 @@ func (x *RerunRunResponse) String() string {
 func (*RerunRunResponse) ProtoMessage() {}
 
 func (x *RerunRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[26]
+	mi := &file_pawl_v1_run_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2479,7 +2697,7 @@ func (x *RerunRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RerunRunResponse.ProtoReflect.Descriptor instead.
 func (*RerunRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{26}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RerunRunResponse) GetRun() *Run {
@@ -2648,7 +2866,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x13ListRunCallsRequest\x12\x1f\n" +
 	"\x06run_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x05runId\"@\n" +
 	"\x14ListRunCallsResponse\x12(\n" +
-	"\x05calls\x18\x01 \x03(\v2\x12.pawl.v1.ModelCallR\x05calls\"\xcb\x02\n" +
+	"\x05calls\x18\x01 \x03(\v2\x12.pawl.v1.ModelCallR\x05calls\"\x8c\x04\n" +
 	"\tModelCall\x12\x19\n" +
 	"\bcall_key\x18\x01 \x01(\tR\acallKey\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\tR\x04step\x12\x19\n" +
@@ -2660,8 +2878,18 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n" +
 	"\vfinished_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"finishedAt\x12'\n" +
-	"\x05tries\x18\t \x03(\v2\x11.pawl.v1.ModelTryR\x05triesB\b\n" +
-	"\x06_shard\"\x9c\x04\n" +
+	"\x05tries\x18\t \x03(\v2\x11.pawl.v1.ModelTryR\x05tries\x12'\n" +
+	"\x05class\x18\n" +
+	" \x01(\x0e2\x11.pawl.v1.RunClassR\x05class\x12\x1e\n" +
+	"\n" +
+	"generation\x18\v \x01(\x05R\n" +
+	"generation\x12\x10\n" +
+	"\x03ask\x18\f \x01(\x05R\x03ask\x12%\n" +
+	"\x0eprompt_version\x18\r \x01(\tR\rpromptVersion\x121\n" +
+	"\arequest\x18\x0e \x01(\v2\x12.pawl.v1.JsonValueH\x01R\arequest\x88\x01\x01B\b\n" +
+	"\x06_shardB\n" +
+	"\n" +
+	"\b_request\"\x9f\x06\n" +
 	"\bModelTry\x12\x15\n" +
 	"\x06try_no\x18\x01 \x01(\x05R\x05tryNo\x12\x1a\n" +
 	"\bprovider\x18\x02 \x01(\tR\bprovider\x12\x14\n" +
@@ -2679,7 +2907,22 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\vpermit_wait\x18\f \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"permitWait\x123\n" +
 	"\asent_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\x06sentAt\x12%\n" +
-	"\x0eprompt_version\x18\x0e \x01(\tR\rpromptVersion\"2\n" +
+	"\x0eprompt_version\x18\x0e \x01(\tR\rpromptVersion\x12\x14\n" +
+	"\x05state\x18\x0f \x01(\tR\x05state\x12\x18\n" +
+	"\amessage\x18\x10 \x01(\tR\amessage\x12#\n" +
+	"\rfinish_reason\x18\x11 \x01(\tR\ffinishReason\x12,\n" +
+	"\x12cache_write_tokens\x18\x12 \x01(\x03R\x10cacheWriteTokens\x12)\n" +
+	"\x10reasoning_tokens\x18\x13 \x01(\x03R\x0freasoningTokens\x12\x1d\n" +
+	"\n" +
+	"cost_basis\x18\x14 \x01(\tR\tcostBasis\x12\x15\n" +
+	"\x06key_id\x18\x15 \x01(\tR\x05keyId\x12\x1d\n" +
+	"\n" +
+	"raw_answer\x18\x16 \x01(\fR\trawAnswer\"f\n" +
+	"\x11GetRunCallRequest\x12\x1f\n" +
+	"\x06run_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x05runId\x120\n" +
+	"\bcall_key\x18\x02 \x01(\tB\x15\xbaH\x12r\x102\x0e^[0-9a-f]{64}$R\acallKey\"<\n" +
+	"\x12GetRunCallResponse\x12&\n" +
+	"\x04call\x18\x01 \x01(\v2\x12.pawl.v1.ModelCallR\x04call\"2\n" +
 	"\x0fWatchRunRequest\x12\x1f\n" +
 	"\x06run_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x05runId\"2\n" +
 	"\x10WatchRunResponse\x12\x1e\n" +
@@ -2744,7 +2987,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\bRunClass\x12\x19\n" +
 	"\x15RUN_CLASS_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15RUN_CLASS_INTERACTIVE\x10\x01\x12\x13\n" +
-	"\x0fRUN_CLASS_BATCH\x10\x022\x98\b\n" +
+	"\x0fRUN_CLASS_BATCH\x10\x022\x98\t\n" +
 	"\n" +
 	"RunService\x12Z\n" +
 	"\tCreateRun\x12\x19.pawl.v1.CreateRunRequest\x1a\x1a.pawl.v1.CreateRunResponse\"\x16\x82\xd3\xe4\x93\x02\r:\x01*\"\b/v1/runs\x90\x02\x02\x12s\n" +
@@ -2753,7 +2996,9 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x12\b/v1/runs\x90\x02\x01\x12o\n" +
 	"\fListRunSteps\x12\x1c.pawl.v1.ListRunStepsRequest\x1a\x1d.pawl.v1.ListRunStepsResponse\"\"\x82\xd3\xe4\x93\x02\x19\x12\x17/v1/runs/{run_id}/steps\x90\x02\x01\x12s\n" +
 	"\rListRunEvents\x12\x1d.pawl.v1.ListRunEventsRequest\x1a\x1e.pawl.v1.ListRunEventsResponse\"#\x82\xd3\xe4\x93\x02\x1a\x12\x18/v1/runs/{run_id}/events\x90\x02\x01\x12s\n" +
-	"\fListRunCalls\x12\x1c.pawl.v1.ListRunCallsRequest\x1a\x1d.pawl.v1.ListRunCallsResponse\"&\x82\xd3\xe4\x93\x02\x1d\x12\x1b/v1/runs/{run_id}/llm_calls\x90\x02\x01\x12C\n" +
+	"\fListRunCalls\x12\x1c.pawl.v1.ListRunCallsRequest\x1a\x1d.pawl.v1.ListRunCallsResponse\"&\x82\xd3\xe4\x93\x02\x1d\x12\x1b/v1/runs/{run_id}/llm_calls\x90\x02\x01\x12~\n" +
+	"\n" +
+	"GetRunCall\x12\x1a.pawl.v1.GetRunCallRequest\x1a\x1b.pawl.v1.GetRunCallResponse\"7\x82\xd3\xe4\x93\x02.b\x04call\x12&/v1/runs/{run_id}/llm_calls/{call_key}\x90\x02\x01\x12C\n" +
 	"\bWatchRun\x12\x18.pawl.v1.WatchRunRequest\x1a\x19.pawl.v1.WatchRunResponse\"\x000\x01\x12o\n" +
 	"\tCancelRun\x12\x19.pawl.v1.CancelRunRequest\x1a\x1a.pawl.v1.CancelRunResponse\"+\x82\xd3\xe4\x93\x02\":\x01*b\x03run\"\x18/v1/runs/{run_id}:cancel\x90\x02\x02\x12h\n" +
 	"\bRetryRun\x12\x18.pawl.v1.RetryRunRequest\x1a\x19.pawl.v1.RetryRunResponse\"'\x82\xd3\xe4\x93\x02!:\x01*b\x03run\"\x17/v1/runs/{run_id}:retry\x12h\n" +
@@ -2772,7 +3017,7 @@ func file_pawl_v1_run_proto_rawDescGZIP() []byte {
 }
 
 var file_pawl_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_pawl_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_pawl_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_pawl_v1_run_proto_goTypes = []any{
 	(RunStatus)(0),                // 0: pawl.v1.RunStatus
 	(StepStatus)(0),               // 1: pawl.v1.StepStatus
@@ -2796,38 +3041,40 @@ var file_pawl_v1_run_proto_goTypes = []any{
 	(*ListRunCallsResponse)(nil),  // 19: pawl.v1.ListRunCallsResponse
 	(*ModelCall)(nil),             // 20: pawl.v1.ModelCall
 	(*ModelTry)(nil),              // 21: pawl.v1.ModelTry
-	(*WatchRunRequest)(nil),       // 22: pawl.v1.WatchRunRequest
-	(*WatchRunResponse)(nil),      // 23: pawl.v1.WatchRunResponse
-	(*CancelRunRequest)(nil),      // 24: pawl.v1.CancelRunRequest
-	(*CancelRunResponse)(nil),     // 25: pawl.v1.CancelRunResponse
-	(*RetryRunRequest)(nil),       // 26: pawl.v1.RetryRunRequest
-	(*RetryRunResponse)(nil),      // 27: pawl.v1.RetryRunResponse
-	(*RerunRunRequest)(nil),       // 28: pawl.v1.RerunRunRequest
-	(*RerunRunResponse)(nil),      // 29: pawl.v1.RerunRunResponse
-	nil,                           // 30: pawl.v1.Run.LabelsEntry
-	nil,                           // 31: pawl.v1.CreateRunRequest.LabelsEntry
-	(*JsonValue)(nil),             // 32: pawl.v1.JsonValue
-	(*timestamppb.Timestamp)(nil), // 33: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 34: google.protobuf.Duration
+	(*GetRunCallRequest)(nil),     // 22: pawl.v1.GetRunCallRequest
+	(*GetRunCallResponse)(nil),    // 23: pawl.v1.GetRunCallResponse
+	(*WatchRunRequest)(nil),       // 24: pawl.v1.WatchRunRequest
+	(*WatchRunResponse)(nil),      // 25: pawl.v1.WatchRunResponse
+	(*CancelRunRequest)(nil),      // 26: pawl.v1.CancelRunRequest
+	(*CancelRunResponse)(nil),     // 27: pawl.v1.CancelRunResponse
+	(*RetryRunRequest)(nil),       // 28: pawl.v1.RetryRunRequest
+	(*RetryRunResponse)(nil),      // 29: pawl.v1.RetryRunResponse
+	(*RerunRunRequest)(nil),       // 30: pawl.v1.RerunRunRequest
+	(*RerunRunResponse)(nil),      // 31: pawl.v1.RerunRunResponse
+	nil,                           // 32: pawl.v1.Run.LabelsEntry
+	nil,                           // 33: pawl.v1.CreateRunRequest.LabelsEntry
+	(*JsonValue)(nil),             // 34: pawl.v1.JsonValue
+	(*timestamppb.Timestamp)(nil), // 35: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 36: google.protobuf.Duration
 }
 var file_pawl_v1_run_proto_depIdxs = []int32{
 	0,  // 0: pawl.v1.Run.status:type_name -> pawl.v1.RunStatus
 	2,  // 1: pawl.v1.Run.class:type_name -> pawl.v1.RunClass
-	30, // 2: pawl.v1.Run.labels:type_name -> pawl.v1.Run.LabelsEntry
+	32, // 2: pawl.v1.Run.labels:type_name -> pawl.v1.Run.LabelsEntry
 	4,  // 3: pawl.v1.Run.shards:type_name -> pawl.v1.ShardCount
-	32, // 4: pawl.v1.Run.result:type_name -> pawl.v1.JsonValue
+	34, // 4: pawl.v1.Run.result:type_name -> pawl.v1.JsonValue
 	5,  // 5: pawl.v1.Run.blockage:type_name -> pawl.v1.Blockage
-	33, // 6: pawl.v1.Run.created_at:type_name -> google.protobuf.Timestamp
-	33, // 7: pawl.v1.Run.started_at:type_name -> google.protobuf.Timestamp
-	33, // 8: pawl.v1.Run.finished_at:type_name -> google.protobuf.Timestamp
-	33, // 9: pawl.v1.Run.deadline_at:type_name -> google.protobuf.Timestamp
-	33, // 10: pawl.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
-	33, // 11: pawl.v1.Blockage.since:type_name -> google.protobuf.Timestamp
-	33, // 12: pawl.v1.Blockage.auto_resolves_at:type_name -> google.protobuf.Timestamp
-	32, // 13: pawl.v1.CreateRunRequest.input:type_name -> pawl.v1.JsonValue
+	35, // 6: pawl.v1.Run.created_at:type_name -> google.protobuf.Timestamp
+	35, // 7: pawl.v1.Run.started_at:type_name -> google.protobuf.Timestamp
+	35, // 8: pawl.v1.Run.finished_at:type_name -> google.protobuf.Timestamp
+	35, // 9: pawl.v1.Run.deadline_at:type_name -> google.protobuf.Timestamp
+	35, // 10: pawl.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
+	35, // 11: pawl.v1.Blockage.since:type_name -> google.protobuf.Timestamp
+	35, // 12: pawl.v1.Blockage.auto_resolves_at:type_name -> google.protobuf.Timestamp
+	34, // 13: pawl.v1.CreateRunRequest.input:type_name -> pawl.v1.JsonValue
 	2,  // 14: pawl.v1.CreateRunRequest.class:type_name -> pawl.v1.RunClass
-	31, // 15: pawl.v1.CreateRunRequest.labels:type_name -> pawl.v1.CreateRunRequest.LabelsEntry
-	34, // 16: pawl.v1.CreateRunRequest.deadline:type_name -> google.protobuf.Duration
+	33, // 15: pawl.v1.CreateRunRequest.labels:type_name -> pawl.v1.CreateRunRequest.LabelsEntry
+	36, // 16: pawl.v1.CreateRunRequest.deadline:type_name -> google.protobuf.Duration
 	0,  // 17: pawl.v1.CreateRunResponse.status:type_name -> pawl.v1.RunStatus
 	3,  // 18: pawl.v1.GetRunResponse.run:type_name -> pawl.v1.Run
 	0,  // 19: pawl.v1.ListRunsRequest.status:type_name -> pawl.v1.RunStatus
@@ -2835,50 +3082,55 @@ var file_pawl_v1_run_proto_depIdxs = []int32{
 	3,  // 21: pawl.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
 	14, // 22: pawl.v1.ListRunStepsResponse.steps:type_name -> pawl.v1.RunStep
 	1,  // 23: pawl.v1.RunStep.status:type_name -> pawl.v1.StepStatus
-	32, // 24: pawl.v1.RunStep.output:type_name -> pawl.v1.JsonValue
-	33, // 25: pawl.v1.RunStep.queued_at:type_name -> google.protobuf.Timestamp
-	33, // 26: pawl.v1.RunStep.started_at:type_name -> google.protobuf.Timestamp
-	33, // 27: pawl.v1.RunStep.finished_at:type_name -> google.protobuf.Timestamp
-	33, // 28: pawl.v1.RunStep.next_at:type_name -> google.protobuf.Timestamp
+	34, // 24: pawl.v1.RunStep.output:type_name -> pawl.v1.JsonValue
+	35, // 25: pawl.v1.RunStep.queued_at:type_name -> google.protobuf.Timestamp
+	35, // 26: pawl.v1.RunStep.started_at:type_name -> google.protobuf.Timestamp
+	35, // 27: pawl.v1.RunStep.finished_at:type_name -> google.protobuf.Timestamp
+	35, // 28: pawl.v1.RunStep.next_at:type_name -> google.protobuf.Timestamp
 	17, // 29: pawl.v1.ListRunEventsResponse.events:type_name -> pawl.v1.RunEvent
-	33, // 30: pawl.v1.RunEvent.at:type_name -> google.protobuf.Timestamp
-	32, // 31: pawl.v1.RunEvent.detail:type_name -> pawl.v1.JsonValue
+	35, // 30: pawl.v1.RunEvent.at:type_name -> google.protobuf.Timestamp
+	34, // 31: pawl.v1.RunEvent.detail:type_name -> pawl.v1.JsonValue
 	20, // 32: pawl.v1.ListRunCallsResponse.calls:type_name -> pawl.v1.ModelCall
-	33, // 33: pawl.v1.ModelCall.created_at:type_name -> google.protobuf.Timestamp
-	33, // 34: pawl.v1.ModelCall.finished_at:type_name -> google.protobuf.Timestamp
+	35, // 33: pawl.v1.ModelCall.created_at:type_name -> google.protobuf.Timestamp
+	35, // 34: pawl.v1.ModelCall.finished_at:type_name -> google.protobuf.Timestamp
 	21, // 35: pawl.v1.ModelCall.tries:type_name -> pawl.v1.ModelTry
-	34, // 36: pawl.v1.ModelTry.latency:type_name -> google.protobuf.Duration
-	34, // 37: pawl.v1.ModelTry.permit_wait:type_name -> google.protobuf.Duration
-	33, // 38: pawl.v1.ModelTry.sent_at:type_name -> google.protobuf.Timestamp
-	3,  // 39: pawl.v1.WatchRunResponse.run:type_name -> pawl.v1.Run
-	3,  // 40: pawl.v1.CancelRunResponse.run:type_name -> pawl.v1.Run
-	3,  // 41: pawl.v1.RetryRunResponse.run:type_name -> pawl.v1.Run
-	3,  // 42: pawl.v1.RerunRunResponse.run:type_name -> pawl.v1.Run
-	6,  // 43: pawl.v1.RunService.CreateRun:input_type -> pawl.v1.CreateRunRequest
-	8,  // 44: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
-	10, // 45: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
-	12, // 46: pawl.v1.RunService.ListRunSteps:input_type -> pawl.v1.ListRunStepsRequest
-	15, // 47: pawl.v1.RunService.ListRunEvents:input_type -> pawl.v1.ListRunEventsRequest
-	18, // 48: pawl.v1.RunService.ListRunCalls:input_type -> pawl.v1.ListRunCallsRequest
-	22, // 49: pawl.v1.RunService.WatchRun:input_type -> pawl.v1.WatchRunRequest
-	24, // 50: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
-	26, // 51: pawl.v1.RunService.RetryRun:input_type -> pawl.v1.RetryRunRequest
-	28, // 52: pawl.v1.RunService.RerunRun:input_type -> pawl.v1.RerunRunRequest
-	7,  // 53: pawl.v1.RunService.CreateRun:output_type -> pawl.v1.CreateRunResponse
-	9,  // 54: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
-	11, // 55: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
-	13, // 56: pawl.v1.RunService.ListRunSteps:output_type -> pawl.v1.ListRunStepsResponse
-	16, // 57: pawl.v1.RunService.ListRunEvents:output_type -> pawl.v1.ListRunEventsResponse
-	19, // 58: pawl.v1.RunService.ListRunCalls:output_type -> pawl.v1.ListRunCallsResponse
-	23, // 59: pawl.v1.RunService.WatchRun:output_type -> pawl.v1.WatchRunResponse
-	25, // 60: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
-	27, // 61: pawl.v1.RunService.RetryRun:output_type -> pawl.v1.RetryRunResponse
-	29, // 62: pawl.v1.RunService.RerunRun:output_type -> pawl.v1.RerunRunResponse
-	53, // [53:63] is the sub-list for method output_type
-	43, // [43:53] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	2,  // 36: pawl.v1.ModelCall.class:type_name -> pawl.v1.RunClass
+	34, // 37: pawl.v1.ModelCall.request:type_name -> pawl.v1.JsonValue
+	36, // 38: pawl.v1.ModelTry.latency:type_name -> google.protobuf.Duration
+	36, // 39: pawl.v1.ModelTry.permit_wait:type_name -> google.protobuf.Duration
+	35, // 40: pawl.v1.ModelTry.sent_at:type_name -> google.protobuf.Timestamp
+	20, // 41: pawl.v1.GetRunCallResponse.call:type_name -> pawl.v1.ModelCall
+	3,  // 42: pawl.v1.WatchRunResponse.run:type_name -> pawl.v1.Run
+	3,  // 43: pawl.v1.CancelRunResponse.run:type_name -> pawl.v1.Run
+	3,  // 44: pawl.v1.RetryRunResponse.run:type_name -> pawl.v1.Run
+	3,  // 45: pawl.v1.RerunRunResponse.run:type_name -> pawl.v1.Run
+	6,  // 46: pawl.v1.RunService.CreateRun:input_type -> pawl.v1.CreateRunRequest
+	8,  // 47: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
+	10, // 48: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
+	12, // 49: pawl.v1.RunService.ListRunSteps:input_type -> pawl.v1.ListRunStepsRequest
+	15, // 50: pawl.v1.RunService.ListRunEvents:input_type -> pawl.v1.ListRunEventsRequest
+	18, // 51: pawl.v1.RunService.ListRunCalls:input_type -> pawl.v1.ListRunCallsRequest
+	22, // 52: pawl.v1.RunService.GetRunCall:input_type -> pawl.v1.GetRunCallRequest
+	24, // 53: pawl.v1.RunService.WatchRun:input_type -> pawl.v1.WatchRunRequest
+	26, // 54: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
+	28, // 55: pawl.v1.RunService.RetryRun:input_type -> pawl.v1.RetryRunRequest
+	30, // 56: pawl.v1.RunService.RerunRun:input_type -> pawl.v1.RerunRunRequest
+	7,  // 57: pawl.v1.RunService.CreateRun:output_type -> pawl.v1.CreateRunResponse
+	9,  // 58: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
+	11, // 59: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
+	13, // 60: pawl.v1.RunService.ListRunSteps:output_type -> pawl.v1.ListRunStepsResponse
+	16, // 61: pawl.v1.RunService.ListRunEvents:output_type -> pawl.v1.ListRunEventsResponse
+	19, // 62: pawl.v1.RunService.ListRunCalls:output_type -> pawl.v1.ListRunCallsResponse
+	23, // 63: pawl.v1.RunService.GetRunCall:output_type -> pawl.v1.GetRunCallResponse
+	25, // 64: pawl.v1.RunService.WatchRun:output_type -> pawl.v1.WatchRunResponse
+	27, // 65: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
+	29, // 66: pawl.v1.RunService.RetryRun:output_type -> pawl.v1.RetryRunResponse
+	31, // 67: pawl.v1.RunService.RerunRun:output_type -> pawl.v1.RerunRunResponse
+	57, // [57:68] is the sub-list for method output_type
+	46, // [46:57] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_run_proto_init() }
@@ -2891,15 +3143,15 @@ func file_pawl_v1_run_proto_init() {
 	file_pawl_v1_run_proto_msgTypes[11].OneofWrappers = []any{}
 	file_pawl_v1_run_proto_msgTypes[14].OneofWrappers = []any{}
 	file_pawl_v1_run_proto_msgTypes[17].OneofWrappers = []any{}
-	file_pawl_v1_run_proto_msgTypes[21].OneofWrappers = []any{}
 	file_pawl_v1_run_proto_msgTypes[23].OneofWrappers = []any{}
+	file_pawl_v1_run_proto_msgTypes[25].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_run_proto_rawDesc), len(file_pawl_v1_run_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   29,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -25,6 +25,7 @@ const (
 	RunService_ListRunSteps_FullMethodName  = "/pawl.v1.RunService/ListRunSteps"
 	RunService_ListRunEvents_FullMethodName = "/pawl.v1.RunService/ListRunEvents"
 	RunService_ListRunCalls_FullMethodName  = "/pawl.v1.RunService/ListRunCalls"
+	RunService_GetRunCall_FullMethodName    = "/pawl.v1.RunService/GetRunCall"
 	RunService_WatchRun_FullMethodName      = "/pawl.v1.RunService/WatchRun"
 	RunService_CancelRun_FullMethodName     = "/pawl.v1.RunService/CancelRun"
 	RunService_RetryRun_FullMethodName      = "/pawl.v1.RunService/RetryRun"
@@ -50,6 +51,8 @@ type RunServiceClient interface {
 	ListRunEvents(ctx context.Context, in *ListRunEventsRequest, opts ...grpc.CallOption) (*ListRunEventsResponse, error)
 	// ListRunCalls returns every request that the run sent to a model, oldest first.
 	ListRunCalls(ctx context.Context, in *ListRunCallsRequest, opts ...grpc.CallOption) (*ListRunCallsResponse, error)
+	// GetRunCall returns one question with everything that is stored of it: the masked request, and the raw answers.
+	GetRunCall(ctx context.Context, in *GetRunCallRequest, opts ...grpc.CallOption) (*GetRunCallResponse, error)
 	// WatchRun sends the run's state now and after every change, and ends with the run. Its REST twin is
 	// `GET /v1/runs/{run_id}:watch`, as server-sent events.
 	WatchRun(ctx context.Context, in *WatchRunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRunResponse], error)
@@ -132,6 +135,16 @@ func (c *runServiceClient) ListRunCalls(ctx context.Context, in *ListRunCallsReq
 	return out, nil
 }
 
+func (c *runServiceClient) GetRunCall(ctx context.Context, in *GetRunCallRequest, opts ...grpc.CallOption) (*GetRunCallResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetRunCallResponse)
+	err := c.cc.Invoke(ctx, RunService_GetRunCall_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *runServiceClient) WatchRun(ctx context.Context, in *WatchRunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRunResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &RunService_ServiceDesc.Streams[0], RunService_WatchRun_FullMethodName, cOpts...)
@@ -200,6 +213,8 @@ type RunServiceServer interface {
 	ListRunEvents(context.Context, *ListRunEventsRequest) (*ListRunEventsResponse, error)
 	// ListRunCalls returns every request that the run sent to a model, oldest first.
 	ListRunCalls(context.Context, *ListRunCallsRequest) (*ListRunCallsResponse, error)
+	// GetRunCall returns one question with everything that is stored of it: the masked request, and the raw answers.
+	GetRunCall(context.Context, *GetRunCallRequest) (*GetRunCallResponse, error)
 	// WatchRun sends the run's state now and after every change, and ends with the run. Its REST twin is
 	// `GET /v1/runs/{run_id}:watch`, as server-sent events.
 	WatchRun(*WatchRunRequest, grpc.ServerStreamingServer[WatchRunResponse]) error
@@ -239,6 +254,9 @@ func (UnimplementedRunServiceServer) ListRunEvents(context.Context, *ListRunEven
 }
 func (UnimplementedRunServiceServer) ListRunCalls(context.Context, *ListRunCallsRequest) (*ListRunCallsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListRunCalls not implemented")
+}
+func (UnimplementedRunServiceServer) GetRunCall(context.Context, *GetRunCallRequest) (*GetRunCallResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetRunCall not implemented")
 }
 func (UnimplementedRunServiceServer) WatchRun(*WatchRunRequest, grpc.ServerStreamingServer[WatchRunResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchRun not implemented")
@@ -381,6 +399,24 @@ func _RunService_ListRunCalls_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RunService_GetRunCall_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetRunCallRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).GetRunCall(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_GetRunCall_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).GetRunCall(ctx, req.(*GetRunCallRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _RunService_WatchRun_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(WatchRunRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -476,6 +512,10 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListRunCalls",
 			Handler:    _RunService_ListRunCalls_Handler,
+		},
+		{
+			MethodName: "GetRunCall",
+			Handler:    _RunService_GetRunCall_Handler,
 		},
 		{
 			MethodName: "CancelRun",

@@ -29,7 +29,6 @@ import (
 
 	faultv1 "pawl.internal/gen/pawl/fault/v1"
 	systemv1 "pawl.internal/gen/pawl/system/v1"
-	pawlv1 "pawl.internal/gen/pawl/v1"
 	"pawl.internal/services/internal/clock"
 	"pawl.internal/services/internal/fault"
 	"pawl.internal/services/internal/ids"
@@ -355,7 +354,7 @@ func TestStreamWhoseCallerHasGoneIsNoFaultOfTheServers(t *testing.T) {
 func validGenerate() *systemv1.GenerateRequest {
 	return &systemv1.GenerateRequest{
 		Step:   &systemv1.StepRef{RunId: make([]byte, 16), Step: "s", Shard: -1, Generation: 0},
-		Tenant: "t", Route: "default", Messages: []*pawlv1.ChatMessage{{Role: "user", Content: "hi"}},
+		Tenant: "t", Route: "default", Messages: []*systemv1.Message{{Role: "user", Content: "hi"}},
 		LlmTimeout: durationpb.New(time.Minute), DeadlineIn: durationpb.New(time.Minute), CallsLeft: 1,
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	systemv1 "pawl.internal/gen/pawl/system/v1"
-	pawlv1 "pawl.internal/gen/pawl/v1"
 	"pawl.internal/services/internal/config"
 	"pawl.internal/services/llmgateway/failure"
 	"pawl.internal/services/llmgateway/price"
@@ -23,9 +22,16 @@ type Request struct {
 	// ID names the request for the provider's and our logs.
 	ID       string
 	Model    string
-	Messages []*pawlv1.ChatMessage
+	Messages []*systemv1.Message
 	// Schema is the JSON Schema that the answer must fit; empty for text.
 	Schema []byte
+	// Tools are the functions that the model may ask to be called, and ToolChoice how freely; see GenerateRequest.
+	Tools      []*systemv1.Tool
+	ToolChoice string
+	// Embed are texts to embed, as vectors of Dimensions components (0: as long as the model makes them). Then there are no
+	// Messages.
+	Embed      []string
+	Dimensions int
 	// Params shape the answer; may be nil.
 	Params *systemv1.SamplingParams
 	// MaxOutputTokens bounds the answer. It is always sent, so that a request's worst case is known before it begins.
@@ -57,14 +63,6 @@ type ToolDelta struct {
 	Arguments string
 }
 
-// ToolCall is a call of a tool that a model asks for.
-type ToolCall struct {
-	ID   string
-	Name string
-	// Arguments are as the model wrote them; JSON, if it wrote well.
-	Arguments string
-}
-
 // Exchange is what came of one HTTP request.
 type Exchange struct {
 	// Status is the HTTP status; 0 when no answer began.
@@ -89,8 +87,10 @@ type Exchange struct {
 type Reading struct {
 	Text         string
 	FinishReason string
-	// ToolCalls are the tools that the model wants called, in its order.
-	ToolCalls []ToolCall
+	// ToolCalls are the calls that the model asks for.
+	ToolCalls []*systemv1.ToolCall
+	// Embeddings are the vectors, in the order of the texts.
+	Embeddings []*systemv1.Embedding
 	// Usage is what the provider counted; only if UsageKnown.
 	Usage      price.Usage
 	UsageKnown bool

@@ -11,6 +11,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	v1 "pawl.internal/gen/pawl/v1"
 	reflect "reflect"
 	sync "sync"
@@ -38,8 +39,8 @@ type GenerateRequest struct {
 	Class v1.RunClass `protobuf:"varint,4,opt,name=class,proto3,enum=pawl.v1.RunClass" json:"class,omitempty"`
 	// A route's name, or a model of one of the targets (K).
 	Route string `protobuf:"bytes,5,opt,name=route,proto3" json:"route,omitempty"`
-	// The conversation (K).
-	Messages []*v1.ChatMessage `protobuf:"bytes,6,rep,name=messages,proto3" json:"messages,omitempty"`
+	// The conversation (K); empty only when texts are to be embedded.
+	Messages []*Message `protobuf:"bytes,6,rep,name=messages,proto3" json:"messages,omitempty"`
 	// JSON Schema that the answer must fit; text is answered if absent (K).
 	OutputSchema []byte `protobuf:"bytes,7,opt,name=output_schema,json=outputSchema,proto3,oneof" json:"output_schema,omitempty"`
 	// Sampling parameters (K).
@@ -62,6 +63,20 @@ type GenerateRequest struct {
 	FallbackAfter int32 `protobuf:"varint,16,opt,name=fallback_after,json=fallbackAfter,proto3" json:"fallback_after,omitempty"`
 	// Digest of the prompt's template, for the log.
 	PromptVersion string `protobuf:"bytes,17,opt,name=prompt_version,json=promptVersion,proto3" json:"prompt_version,omitempty"`
+	// What asks, for the books: a pipeline as `name:version`, or the name of an endpoint.
+	Origin string `protobuf:"bytes,18,opt,name=origin,proto3" json:"origin,omitempty"`
+	// The batch that the run belongs to, 16 bytes; absent without one.
+	BatchId []byte `protobuf:"bytes,19,opt,name=batch_id,json=batchId,proto3,oneof" json:"batch_id,omitempty"`
+	// The batch's budget in pico-dollars; absent without a limit.
+	BatchBudgetPicoUsd *int64 `protobuf:"varint,20,opt,name=batch_budget_pico_usd,json=batchBudgetPicoUsd,proto3,oneof" json:"batch_budget_pico_usd,omitempty"`
+	// Functions that the model may ask to be called (K).
+	Tools []*Tool `protobuf:"bytes,21,rep,name=tools,proto3" json:"tools,omitempty"`
+	// `auto`, `none`, `required`, or the name of the one function that must be called (K); empty leaves it to the provider.
+	ToolChoice string `protobuf:"bytes,22,opt,name=tool_choice,json=toolChoice,proto3" json:"tool_choice,omitempty"`
+	// Texts to embed; then there are no messages (K).
+	Embed []string `protobuf:"bytes,23,rep,name=embed,proto3" json:"embed,omitempty"`
+	// Length of the vectors, where the model can shorten them (K).
+	Dimensions    *int32 `protobuf:"varint,24,opt,name=dimensions,proto3,oneof" json:"dimensions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -131,7 +146,7 @@ func (x *GenerateRequest) GetRoute() string {
 	return ""
 }
 
-func (x *GenerateRequest) GetMessages() []*v1.ChatMessage {
+func (x *GenerateRequest) GetMessages() []*Message {
 	if x != nil {
 		return x.Messages
 	}
@@ -215,6 +230,370 @@ func (x *GenerateRequest) GetPromptVersion() string {
 	return ""
 }
 
+func (x *GenerateRequest) GetOrigin() string {
+	if x != nil {
+		return x.Origin
+	}
+	return ""
+}
+
+func (x *GenerateRequest) GetBatchId() []byte {
+	if x != nil {
+		return x.BatchId
+	}
+	return nil
+}
+
+func (x *GenerateRequest) GetBatchBudgetPicoUsd() int64 {
+	if x != nil && x.BatchBudgetPicoUsd != nil {
+		return *x.BatchBudgetPicoUsd
+	}
+	return 0
+}
+
+func (x *GenerateRequest) GetTools() []*Tool {
+	if x != nil {
+		return x.Tools
+	}
+	return nil
+}
+
+func (x *GenerateRequest) GetToolChoice() string {
+	if x != nil {
+		return x.ToolChoice
+	}
+	return ""
+}
+
+func (x *GenerateRequest) GetEmbed() []string {
+	if x != nil {
+		return x.Embed
+	}
+	return nil
+}
+
+func (x *GenerateRequest) GetDimensions() int32 {
+	if x != nil && x.Dimensions != nil {
+		return *x.Dimensions
+	}
+	return 0
+}
+
+// Message is one message of a conversation with a model. Its first two fields are those of pawl.v1.ChatMessage.
+type Message struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// `system`, `user`, `assistant` or `tool`.
+	Role string `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
+	// The text; empty when `parts` or `tool_calls` say everything.
+	Content string `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
+	// What the message shows besides, in order after the text.
+	Parts []*Part `protobuf:"bytes,3,rep,name=parts,proto3" json:"parts,omitempty"`
+	// The calls that the assistant asked for.
+	ToolCalls []*ToolCall `protobuf:"bytes,4,rep,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
+	// The call whose result a message of the role `tool` brings.
+	ToolCallId    string `protobuf:"bytes,5,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Message) Reset() {
+	*x = Message{}
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Message) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Message) ProtoMessage() {}
+
+func (x *Message) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Message.ProtoReflect.Descriptor instead.
+func (*Message) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Message) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *Message) GetContent() string {
+	if x != nil {
+		return x.Content
+	}
+	return ""
+}
+
+func (x *Message) GetParts() []*Part {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+func (x *Message) GetToolCalls() []*ToolCall {
+	if x != nil {
+		return x.ToolCalls
+	}
+	return nil
+}
+
+func (x *Message) GetToolCallId() string {
+	if x != nil {
+		return x.ToolCallId
+	}
+	return ""
+}
+
+// Part is a piece of a message.
+type Part struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What it is.
+	//
+	// Types that are valid to be assigned to Kind:
+	//
+	//	*Part_Text
+	//	*Part_ImageUrl
+	Kind isPart_Kind `protobuf_oneof:"kind"`
+	// How closely an image is looked at, in the provider's words; empty leaves it to the provider.
+	Detail        string `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Part) Reset() {
+	*x = Part{}
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Part) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Part) ProtoMessage() {}
+
+func (x *Part) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Part.ProtoReflect.Descriptor instead.
+func (*Part) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Part) GetKind() isPart_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return nil
+}
+
+func (x *Part) GetText() string {
+	if x != nil {
+		if x, ok := x.Kind.(*Part_Text); ok {
+			return x.Text
+		}
+	}
+	return ""
+}
+
+func (x *Part) GetImageUrl() string {
+	if x != nil {
+		if x, ok := x.Kind.(*Part_ImageUrl); ok {
+			return x.ImageUrl
+		}
+	}
+	return ""
+}
+
+func (x *Part) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+type isPart_Kind interface {
+	isPart_Kind()
+}
+
+type Part_Text struct {
+	// Text.
+	Text string `protobuf:"bytes,1,opt,name=text,proto3,oneof"`
+}
+
+type Part_ImageUrl struct {
+	// An image: an https address, or a data URL with its content.
+	ImageUrl string `protobuf:"bytes,2,opt,name=image_url,json=imageUrl,proto3,oneof"`
+}
+
+func (*Part_Text) isPart_Kind() {}
+
+func (*Part_ImageUrl) isPart_Kind() {}
+
+// Tool is a function that the model may ask to be called.
+type Tool struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What it does, for the model.
+	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
+	// JSON Schema of its arguments; an object without members if absent.
+	Parameters []byte `protobuf:"bytes,3,opt,name=parameters,proto3,oneof" json:"parameters,omitempty"`
+	// Whether the arguments must fit the schema exactly.
+	Strict        *bool `protobuf:"varint,4,opt,name=strict,proto3,oneof" json:"strict,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Tool) Reset() {
+	*x = Tool{}
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Tool) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Tool) ProtoMessage() {}
+
+func (x *Tool) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Tool.ProtoReflect.Descriptor instead.
+func (*Tool) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Tool) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Tool) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+func (x *Tool) GetParameters() []byte {
+	if x != nil {
+		return x.Parameters
+	}
+	return nil
+}
+
+func (x *Tool) GetStrict() bool {
+	if x != nil && x.Strict != nil {
+		return *x.Strict
+	}
+	return false
+}
+
+// ToolCall is a call that the model asks for.
+type ToolCall struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names the call within the conversation.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The function.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// The arguments as the model wrote them; meant to be JSON.
+	Arguments     string `protobuf:"bytes,3,opt,name=arguments,proto3" json:"arguments,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ToolCall) Reset() {
+	*x = ToolCall{}
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToolCall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToolCall) ProtoMessage() {}
+
+func (x *ToolCall) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToolCall.ProtoReflect.Descriptor instead.
+func (*ToolCall) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ToolCall) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ToolCall) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ToolCall) GetArguments() string {
+	if x != nil {
+		return x.Arguments
+	}
+	return ""
+}
+
 // SamplingParams shape the answer. Absent fields are left to the route.
 type SamplingParams struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -234,7 +613,7 @@ type SamplingParams struct {
 
 func (x *SamplingParams) Reset() {
 	*x = SamplingParams{}
-	mi := &file_pawl_system_v1_gateway_proto_msgTypes[1]
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -246,7 +625,7 @@ func (x *SamplingParams) String() string {
 func (*SamplingParams) ProtoMessage() {}
 
 func (x *SamplingParams) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_gateway_proto_msgTypes[1]
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -259,7 +638,7 @@ func (x *SamplingParams) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SamplingParams.ProtoReflect.Descriptor instead.
 func (*SamplingParams) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{1}
+	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *SamplingParams) GetTemperature() float64 {
@@ -315,7 +694,7 @@ type GenerateResponse struct {
 
 func (x *GenerateResponse) Reset() {
 	*x = GenerateResponse{}
-	mi := &file_pawl_system_v1_gateway_proto_msgTypes[2]
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -327,7 +706,7 @@ func (x *GenerateResponse) String() string {
 func (*GenerateResponse) ProtoMessage() {}
 
 func (x *GenerateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_gateway_proto_msgTypes[2]
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -340,7 +719,7 @@ func (x *GenerateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GenerateResponse.ProtoReflect.Descriptor instead.
 func (*GenerateResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{2}
+	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GenerateResponse) GetNews() isGenerateResponse_News {
@@ -444,14 +823,20 @@ type Answer struct {
 	// What the run has spent.
 	RunSpend *Spend `protobuf:"bytes,11,opt,name=run_spend,json=runSpend,proto3" json:"run_spend,omitempty"`
 	// The call's key, 32 bytes.
-	CallKey       []byte `protobuf:"bytes,12,opt,name=call_key,json=callKey,proto3" json:"call_key,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	CallKey []byte `protobuf:"bytes,12,opt,name=call_key,json=callKey,proto3" json:"call_key,omitempty"`
+	// The calls that the model asks for.
+	ToolCalls []*ToolCall `protobuf:"bytes,13,rep,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
+	// The vectors, in the order of the texts.
+	Embeddings []*Embedding `protobuf:"bytes,14,rep,name=embeddings,proto3" json:"embeddings,omitempty"`
+	// Of the tokens received, those that were thought and not said.
+	ReasoningTokens int64 `protobuf:"varint,15,opt,name=reasoning_tokens,json=reasoningTokens,proto3" json:"reasoning_tokens,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_pawl_system_v1_gateway_proto_msgTypes[3]
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -463,7 +848,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_gateway_proto_msgTypes[3]
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -476,7 +861,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{3}
+	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Answer) GetText() string {
@@ -563,6 +948,73 @@ func (x *Answer) GetCallKey() []byte {
 	return nil
 }
 
+func (x *Answer) GetToolCalls() []*ToolCall {
+	if x != nil {
+		return x.ToolCalls
+	}
+	return nil
+}
+
+func (x *Answer) GetEmbeddings() []*Embedding {
+	if x != nil {
+		return x.Embeddings
+	}
+	return nil
+}
+
+func (x *Answer) GetReasoningTokens() int64 {
+	if x != nil {
+		return x.ReasoningTokens
+	}
+	return 0
+}
+
+// Embedding is a vector.
+type Embedding struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its components.
+	Values        []float32 `protobuf:"fixed32,1,rep,packed,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Embedding) Reset() {
+	*x = Embedding{}
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Embedding) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Embedding) ProtoMessage() {}
+
+func (x *Embedding) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Embedding.ProtoReflect.Descriptor instead.
+func (*Embedding) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Embedding) GetValues() []float32 {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
 // CallFailure says why there is no answer.
 type CallFailure struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -596,7 +1048,7 @@ type CallFailure struct {
 
 func (x *CallFailure) Reset() {
 	*x = CallFailure{}
-	mi := &file_pawl_system_v1_gateway_proto_msgTypes[4]
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -608,7 +1060,7 @@ func (x *CallFailure) String() string {
 func (*CallFailure) ProtoMessage() {}
 
 func (x *CallFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_gateway_proto_msgTypes[4]
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -621,7 +1073,7 @@ func (x *CallFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallFailure.ProtoReflect.Descriptor instead.
 func (*CallFailure) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{4}
+	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CallFailure) GetClass() Outcome_FailureClass {
@@ -723,7 +1175,7 @@ type CancelCallsRequest struct {
 
 func (x *CancelCallsRequest) Reset() {
 	*x = CancelCallsRequest{}
-	mi := &file_pawl_system_v1_gateway_proto_msgTypes[5]
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -735,7 +1187,7 @@ func (x *CancelCallsRequest) String() string {
 func (*CancelCallsRequest) ProtoMessage() {}
 
 func (x *CancelCallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_gateway_proto_msgTypes[5]
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -748,7 +1200,7 @@ func (x *CancelCallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelCallsRequest.ProtoReflect.Descriptor instead.
 func (*CancelCallsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{5}
+	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CancelCallsRequest) GetRunId() []byte {
@@ -783,7 +1235,7 @@ type CancelCallsResponse struct {
 
 func (x *CancelCallsResponse) Reset() {
 	*x = CancelCallsResponse{}
-	mi := &file_pawl_system_v1_gateway_proto_msgTypes[6]
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -795,7 +1247,7 @@ func (x *CancelCallsResponse) String() string {
 func (*CancelCallsResponse) ProtoMessage() {}
 
 func (x *CancelCallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_gateway_proto_msgTypes[6]
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -808,7 +1260,7 @@ func (x *CancelCallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelCallsResponse.ProtoReflect.Descriptor instead.
 func (*CancelCallsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{6}
+	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CancelCallsResponse) GetAborted() int32 {
@@ -829,7 +1281,7 @@ type SetSpendGateRequest struct {
 
 func (x *SetSpendGateRequest) Reset() {
 	*x = SetSpendGateRequest{}
-	mi := &file_pawl_system_v1_gateway_proto_msgTypes[7]
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -841,7 +1293,7 @@ func (x *SetSpendGateRequest) String() string {
 func (*SetSpendGateRequest) ProtoMessage() {}
 
 func (x *SetSpendGateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_gateway_proto_msgTypes[7]
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -854,7 +1306,7 @@ func (x *SetSpendGateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSpendGateRequest.ProtoReflect.Descriptor instead.
 func (*SetSpendGateRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{7}
+	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SetSpendGateRequest) GetGates() []*SetSpendGateRequest_Gate {
@@ -873,7 +1325,7 @@ type SetSpendGateResponse struct {
 
 func (x *SetSpendGateResponse) Reset() {
 	*x = SetSpendGateResponse{}
-	mi := &file_pawl_system_v1_gateway_proto_msgTypes[8]
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -885,7 +1337,7 @@ func (x *SetSpendGateResponse) String() string {
 func (*SetSpendGateResponse) ProtoMessage() {}
 
 func (x *SetSpendGateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_gateway_proto_msgTypes[8]
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -898,7 +1350,7 @@ func (x *SetSpendGateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSpendGateResponse.ProtoReflect.Descriptor instead.
 func (*SetSpendGateResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{8}
+	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{13}
 }
 
 // ListCallsRequest names a run.
@@ -914,7 +1366,7 @@ type ListCallsRequest struct {
 
 func (x *ListCallsRequest) Reset() {
 	*x = ListCallsRequest{}
-	mi := &file_pawl_system_v1_gateway_proto_msgTypes[9]
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -926,7 +1378,7 @@ func (x *ListCallsRequest) String() string {
 func (*ListCallsRequest) ProtoMessage() {}
 
 func (x *ListCallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_gateway_proto_msgTypes[9]
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -939,7 +1391,7 @@ func (x *ListCallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCallsRequest.ProtoReflect.Descriptor instead.
 func (*ListCallsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{9}
+	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListCallsRequest) GetTenant() string {
@@ -967,7 +1419,7 @@ type ListCallsResponse struct {
 
 func (x *ListCallsResponse) Reset() {
 	*x = ListCallsResponse{}
-	mi := &file_pawl_system_v1_gateway_proto_msgTypes[10]
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -979,7 +1431,7 @@ func (x *ListCallsResponse) String() string {
 func (*ListCallsResponse) ProtoMessage() {}
 
 func (x *ListCallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_gateway_proto_msgTypes[10]
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -992,7 +1444,7 @@ func (x *ListCallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCallsResponse.ProtoReflect.Descriptor instead.
 func (*ListCallsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{10}
+	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListCallsResponse) GetCalls() []*v1.ModelCall {
@@ -1013,7 +1465,7 @@ type GetRouteRequest struct {
 
 func (x *GetRouteRequest) Reset() {
 	*x = GetRouteRequest{}
-	mi := &file_pawl_system_v1_gateway_proto_msgTypes[11]
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1025,7 +1477,7 @@ func (x *GetRouteRequest) String() string {
 func (*GetRouteRequest) ProtoMessage() {}
 
 func (x *GetRouteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_gateway_proto_msgTypes[11]
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1038,7 +1490,7 @@ func (x *GetRouteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRouteRequest.ProtoReflect.Descriptor instead.
 func (*GetRouteRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{11}
+	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GetRouteRequest) GetName() string {
@@ -1059,7 +1511,7 @@ type GetRouteResponse struct {
 
 func (x *GetRouteResponse) Reset() {
 	*x = GetRouteResponse{}
-	mi := &file_pawl_system_v1_gateway_proto_msgTypes[12]
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1071,7 +1523,7 @@ func (x *GetRouteResponse) String() string {
 func (*GetRouteResponse) ProtoMessage() {}
 
 func (x *GetRouteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_gateway_proto_msgTypes[12]
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1084,12 +1536,508 @@ func (x *GetRouteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRouteResponse.ProtoReflect.Descriptor instead.
 func (*GetRouteResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{12}
+	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GetRouteResponse) GetTargets() []string {
 	if x != nil {
 		return x.Targets
+	}
+	return nil
+}
+
+// GetCallRequest names a question.
+type GetCallRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whose it is.
+	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// The run's id, 16 bytes.
+	RunId []byte `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The call's key, 32 bytes.
+	CallKey       []byte `protobuf:"bytes,3,opt,name=call_key,json=callKey,proto3" json:"call_key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetCallRequest) Reset() {
+	*x = GetCallRequest{}
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetCallRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetCallRequest) ProtoMessage() {}
+
+func (x *GetCallRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetCallRequest.ProtoReflect.Descriptor instead.
+func (*GetCallRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *GetCallRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *GetCallRequest) GetRunId() []byte {
+	if x != nil {
+		return x.RunId
+	}
+	return nil
+}
+
+func (x *GetCallRequest) GetCallKey() []byte {
+	if x != nil {
+		return x.CallKey
+	}
+	return nil
+}
+
+// GetCallResponse carries the question.
+type GetCallResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The call.
+	Call          *v1.ModelCall `protobuf:"bytes,1,opt,name=call,proto3" json:"call,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetCallResponse) Reset() {
+	*x = GetCallResponse{}
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetCallResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetCallResponse) ProtoMessage() {}
+
+func (x *GetCallResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetCallResponse.ProtoReflect.Descriptor instead.
+func (*GetCallResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *GetCallResponse) GetCall() *v1.ModelCall {
+	if x != nil {
+		return x.Call
+	}
+	return nil
+}
+
+// GetSpendRequest selects what is summed up.
+type GetSpendRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only this tenant's; empty for all.
+	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// The first day (UTC).
+	From *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
+	// The day after the last one (UTC).
+	To *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
+	// By what the sums are told apart.
+	GroupBy       []v1.SpendDimension `protobuf:"varint,4,rep,packed,name=group_by,json=groupBy,proto3,enum=pawl.v1.SpendDimension" json:"group_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetSpendRequest) Reset() {
+	*x = GetSpendRequest{}
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetSpendRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetSpendRequest) ProtoMessage() {}
+
+func (x *GetSpendRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetSpendRequest.ProtoReflect.Descriptor instead.
+func (*GetSpendRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *GetSpendRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *GetSpendRequest) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *GetSpendRequest) GetTo() *timestamppb.Timestamp {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *GetSpendRequest) GetGroupBy() []v1.SpendDimension {
+	if x != nil {
+		return x.GroupBy
+	}
+	return nil
+}
+
+// GetSpendResponse carries the sums.
+type GetSpendResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One row for each combination, the dearest first.
+	Rows          []*v1.SpendRow `protobuf:"bytes,1,rep,name=rows,proto3" json:"rows,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetSpendResponse) Reset() {
+	*x = GetSpendResponse{}
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetSpendResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetSpendResponse) ProtoMessage() {}
+
+func (x *GetSpendResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetSpendResponse.ProtoReflect.Descriptor instead.
+func (*GetSpendResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *GetSpendResponse) GetRows() []*v1.SpendRow {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
+// SetBudgetRequest sets a tenant's budget.
+type SetBudgetRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whose.
+	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// A calendar month's budget in pico-dollars; absent takes the limit away.
+	MonthPicoUsd  *int64 `protobuf:"varint,2,opt,name=month_pico_usd,json=monthPicoUsd,proto3,oneof" json:"month_pico_usd,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetBudgetRequest) Reset() {
+	*x = SetBudgetRequest{}
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetBudgetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetBudgetRequest) ProtoMessage() {}
+
+func (x *SetBudgetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetBudgetRequest.ProtoReflect.Descriptor instead.
+func (*SetBudgetRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *SetBudgetRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *SetBudgetRequest) GetMonthPicoUsd() int64 {
+	if x != nil && x.MonthPicoUsd != nil {
+		return *x.MonthPicoUsd
+	}
+	return 0
+}
+
+// SetBudgetResponse confirms it.
+type SetBudgetResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetBudgetResponse) Reset() {
+	*x = SetBudgetResponse{}
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetBudgetResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetBudgetResponse) ProtoMessage() {}
+
+func (x *SetBudgetResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetBudgetResponse.ProtoReflect.Descriptor instead.
+func (*SetBudgetResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{23}
+}
+
+// GetBudgetRequest names a tenant.
+type GetBudgetRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whose.
+	Tenant        string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetBudgetRequest) Reset() {
+	*x = GetBudgetRequest{}
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetBudgetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetBudgetRequest) ProtoMessage() {}
+
+func (x *GetBudgetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetBudgetRequest.ProtoReflect.Descriptor instead.
+func (*GetBudgetRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *GetBudgetRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+// GetBudgetResponse is the budget of the current month.
+type GetBudgetResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The budget.
+	Budget        *v1.Budget `protobuf:"bytes,1,opt,name=budget,proto3" json:"budget,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetBudgetResponse) Reset() {
+	*x = GetBudgetResponse{}
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetBudgetResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetBudgetResponse) ProtoMessage() {}
+
+func (x *GetBudgetResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetBudgetResponse.ProtoReflect.Descriptor instead.
+func (*GetBudgetResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *GetBudgetResponse) GetBudget() *v1.Budget {
+	if x != nil {
+		return x.Budget
+	}
+	return nil
+}
+
+// GetLimitsRequest asks for all groups.
+type GetLimitsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetLimitsRequest) Reset() {
+	*x = GetLimitsRequest{}
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetLimitsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetLimitsRequest) ProtoMessage() {}
+
+func (x *GetLimitsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetLimitsRequest.ProtoReflect.Descriptor instead.
+func (*GetLimitsRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{26}
+}
+
+// GetLimitsResponse is how the groups stand.
+type GetLimitsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The groups, by name.
+	Groups        []*v1.LimitGroup `protobuf:"bytes,1,rep,name=groups,proto3" json:"groups,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetLimitsResponse) Reset() {
+	*x = GetLimitsResponse{}
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetLimitsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetLimitsResponse) ProtoMessage() {}
+
+func (x *GetLimitsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetLimitsResponse.ProtoReflect.Descriptor instead.
+func (*GetLimitsResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *GetLimitsResponse) GetGroups() []*v1.LimitGroup {
+	if x != nil {
+		return x.Groups
 	}
 	return nil
 }
@@ -1105,7 +2053,7 @@ type GenerateResponse_Waiting struct {
 
 func (x *GenerateResponse_Waiting) Reset() {
 	*x = GenerateResponse_Waiting{}
-	mi := &file_pawl_system_v1_gateway_proto_msgTypes[13]
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1117,7 +2065,7 @@ func (x *GenerateResponse_Waiting) String() string {
 func (*GenerateResponse_Waiting) ProtoMessage() {}
 
 func (x *GenerateResponse_Waiting) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_gateway_proto_msgTypes[13]
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1130,7 +2078,7 @@ func (x *GenerateResponse_Waiting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GenerateResponse_Waiting.ProtoReflect.Descriptor instead.
 func (*GenerateResponse_Waiting) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{2, 0}
+	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{6, 0}
 }
 
 func (x *GenerateResponse_Waiting) GetLimit() string {
@@ -1151,7 +2099,7 @@ type GenerateResponse_Granted struct {
 
 func (x *GenerateResponse_Granted) Reset() {
 	*x = GenerateResponse_Granted{}
-	mi := &file_pawl_system_v1_gateway_proto_msgTypes[14]
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1163,7 +2111,7 @@ func (x *GenerateResponse_Granted) String() string {
 func (*GenerateResponse_Granted) ProtoMessage() {}
 
 func (x *GenerateResponse_Granted) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_gateway_proto_msgTypes[14]
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1176,7 +2124,7 @@ func (x *GenerateResponse_Granted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GenerateResponse_Granted.ProtoReflect.Descriptor instead.
 func (*GenerateResponse_Granted) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{2, 1}
+	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{6, 1}
 }
 
 func (x *GenerateResponse_Granted) GetPermitWait() *durationpb.Duration {
@@ -1205,7 +2153,7 @@ type SetSpendGateRequest_Gate struct {
 
 func (x *SetSpendGateRequest_Gate) Reset() {
 	*x = SetSpendGateRequest_Gate{}
-	mi := &file_pawl_system_v1_gateway_proto_msgTypes[15]
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1217,7 +2165,7 @@ func (x *SetSpendGateRequest_Gate) String() string {
 func (*SetSpendGateRequest_Gate) ProtoMessage() {}
 
 func (x *SetSpendGateRequest_Gate) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_gateway_proto_msgTypes[15]
+	mi := &file_pawl_system_v1_gateway_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1230,7 +2178,7 @@ func (x *SetSpendGateRequest_Gate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSpendGateRequest_Gate.ProtoReflect.Descriptor instead.
 func (*SetSpendGateRequest_Gate) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{7, 0}
+	return file_pawl_system_v1_gateway_proto_rawDescGZIP(), []int{12, 0}
 }
 
 func (x *SetSpendGateRequest_Gate) GetRunId() []byte {
@@ -1272,14 +2220,14 @@ var File_pawl_system_v1_gateway_proto protoreflect.FileDescriptor
 
 const file_pawl_system_v1_gateway_proto_rawDesc = "" +
 	"\n" +
-	"\x1cpawl/system/v1/gateway.proto\x12\x0epawl.system.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a!pawl/system/v1/orchestrator.proto\x1a\x11pawl/v1/job.proto\x1a\x11pawl/v1/run.proto\"\x99\x06\n" +
+	"\x1cpawl/system/v1/gateway.proto\x12\x0epawl.system.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a!pawl/system/v1/orchestrator.proto\x1a\x11pawl/v1/run.proto\x1a\x13pawl/v1/stats.proto\"\xd2\b\n" +
 	"\x0fGenerateRequest\x123\n" +
 	"\x04step\x18\x01 \x01(\v2\x17.pawl.system.v1.StepRefB\x06\xbaH\x03\xc8\x01\x01R\x04step\x12\x19\n" +
 	"\x03ask\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\x03ask\x12\x1f\n" +
 	"\x06tenant\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06tenant\x12'\n" +
 	"\x05class\x18\x04 \x01(\x0e2\x11.pawl.v1.RunClassR\x05class\x12\x1d\n" +
-	"\x05route\x18\x05 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05route\x12:\n" +
-	"\bmessages\x18\x06 \x03(\v2\x14.pawl.v1.ChatMessageB\b\xbaH\x05\x92\x01\x02\b\x01R\bmessages\x12(\n" +
+	"\x05route\x18\x05 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05route\x123\n" +
+	"\bmessages\x18\x06 \x03(\v2\x17.pawl.system.v1.MessageR\bmessages\x12(\n" +
 	"\routput_schema\x18\a \x01(\fH\x00R\foutputSchema\x88\x01\x01\x126\n" +
 	"\x06params\x18\b \x01(\v2\x1e.pawl.system.v1.SamplingParamsR\x06params\x12B\n" +
 	"\vllm_timeout\x18\t \x01(\v2\x19.google.protobuf.DurationB\x06\xbaH\x03\xc8\x01\x01R\n" +
@@ -1295,9 +2243,48 @@ const file_pawl_system_v1_gateway_proto_rawDesc = "" +
 	"calls_left\x18\x0e \x01(\x05B\a\xbaH\x04\x1a\x02(\x01R\tcallsLeft\x12\x1a\n" +
 	"\bfailures\x18\x0f \x01(\x05R\bfailures\x12%\n" +
 	"\x0efallback_after\x18\x10 \x01(\x05R\rfallbackAfter\x12%\n" +
-	"\x0eprompt_version\x18\x11 \x01(\tR\rpromptVersionB\x10\n" +
+	"\x0eprompt_version\x18\x11 \x01(\tR\rpromptVersion\x12\x16\n" +
+	"\x06origin\x18\x12 \x01(\tR\x06origin\x12'\n" +
+	"\bbatch_id\x18\x13 \x01(\fB\a\xbaH\x04z\x02h\x10H\x02R\abatchId\x88\x01\x01\x126\n" +
+	"\x15batch_budget_pico_usd\x18\x14 \x01(\x03H\x03R\x12batchBudgetPicoUsd\x88\x01\x01\x12*\n" +
+	"\x05tools\x18\x15 \x03(\v2\x14.pawl.system.v1.ToolR\x05tools\x12\x1f\n" +
+	"\vtool_choice\x18\x16 \x01(\tR\n" +
+	"toolChoice\x12\x14\n" +
+	"\x05embed\x18\x17 \x03(\tR\x05embed\x12,\n" +
+	"\n" +
+	"dimensions\x18\x18 \x01(\x05B\a\xbaH\x04\x1a\x02 \x00H\x04R\n" +
+	"dimensions\x88\x01\x01B\x10\n" +
 	"\x0e_output_schemaB\x12\n" +
-	"\x10_budget_pico_usd\"\xe8\x01\n" +
+	"\x10_budget_pico_usdB\v\n" +
+	"\t_batch_idB\x18\n" +
+	"\x16_batch_budget_pico_usdB\r\n" +
+	"\v_dimensions\"\xe4\x01\n" +
+	"\aMessage\x128\n" +
+	"\x04role\x18\x01 \x01(\tB$\xbaH!r\x1fR\x06systemR\x04userR\tassistantR\x04toolR\x04role\x12\x18\n" +
+	"\acontent\x18\x02 \x01(\tR\acontent\x12*\n" +
+	"\x05parts\x18\x03 \x03(\v2\x14.pawl.system.v1.PartR\x05parts\x127\n" +
+	"\n" +
+	"tool_calls\x18\x04 \x03(\v2\x18.pawl.system.v1.ToolCallR\ttoolCalls\x12 \n" +
+	"\ftool_call_id\x18\x05 \x01(\tR\n" +
+	"toolCallId\"b\n" +
+	"\x04Part\x12\x14\n" +
+	"\x04text\x18\x01 \x01(\tH\x00R\x04text\x12\x1d\n" +
+	"\timage_url\x18\x02 \x01(\tH\x00R\bimageUrl\x12\x16\n" +
+	"\x06detail\x18\x03 \x01(\tR\x06detailB\r\n" +
+	"\x04kind\x12\x05\xbaH\x02\b\x01\"\xa1\x01\n" +
+	"\x04Tool\x12\x1b\n" +
+	"\x04name\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04name\x12 \n" +
+	"\vdescription\x18\x02 \x01(\tR\vdescription\x12#\n" +
+	"\n" +
+	"parameters\x18\x03 \x01(\fH\x00R\n" +
+	"parameters\x88\x01\x01\x12\x1b\n" +
+	"\x06strict\x18\x04 \x01(\bH\x01R\x06strict\x88\x01\x01B\r\n" +
+	"\v_parametersB\t\n" +
+	"\a_strict\"L\n" +
+	"\bToolCall\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1c\n" +
+	"\targuments\x18\x03 \x01(\tR\targuments\"\xe8\x01\n" +
 	"\x0eSamplingParams\x12%\n" +
 	"\vtemperature\x18\x01 \x01(\x01H\x00R\vtemperature\x88\x01\x01\x12\x18\n" +
 	"\x05top_p\x18\x02 \x01(\x01H\x01R\x04topP\x88\x01\x01\x12/\n" +
@@ -1318,7 +2305,7 @@ const file_pawl_system_v1_gateway_proto_rawDesc = "" +
 	"\aGranted\x12:\n" +
 	"\vpermit_wait\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"permitWaitB\x06\n" +
-	"\x04news\"\x90\x03\n" +
+	"\x04news\"\xaf\x04\n" +
 	"\x06Answer\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x12#\n" +
 	"\rfinish_reason\x18\x02 \x01(\tR\ffinishReason\x12\x1a\n" +
@@ -1332,7 +2319,15 @@ const file_pawl_system_v1_gateway_proto_rawDesc = "" +
 	"\breplayed\x18\n" +
 	" \x01(\bR\breplayed\x122\n" +
 	"\trun_spend\x18\v \x01(\v2\x15.pawl.system.v1.SpendR\brunSpend\x12\x19\n" +
-	"\bcall_key\x18\f \x01(\fR\acallKey\"\xc4\x03\n" +
+	"\bcall_key\x18\f \x01(\fR\acallKey\x127\n" +
+	"\n" +
+	"tool_calls\x18\r \x03(\v2\x18.pawl.system.v1.ToolCallR\ttoolCalls\x129\n" +
+	"\n" +
+	"embeddings\x18\x0e \x03(\v2\x19.pawl.system.v1.EmbeddingR\n" +
+	"embeddings\x12)\n" +
+	"\x10reasoning_tokens\x18\x0f \x01(\x03R\x0freasoningTokens\"#\n" +
+	"\tEmbedding\x12\x16\n" +
+	"\x06values\x18\x01 \x03(\x02R\x06values\"\xc4\x03\n" +
 	"\vCallFailure\x12:\n" +
 	"\x05class\x18\x01 \x01(\x0e2$.pawl.system.v1.Outcome.FailureClassR\x05class\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n" +
@@ -1374,13 +2369,43 @@ const file_pawl_system_v1_gateway_proto_rawDesc = "" +
 	"\x0fGetRouteRequest\x12\x1b\n" +
 	"\x04name\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04name\",\n" +
 	"\x10GetRouteResponse\x12\x18\n" +
-	"\atargets\x18\x01 \x03(\tR\atargets2\xcb\x03\n" +
+	"\atargets\x18\x01 \x03(\tR\atargets\"u\n" +
+	"\x0eGetCallRequest\x12\x1f\n" +
+	"\x06tenant\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06tenant\x12\x1e\n" +
+	"\x06run_id\x18\x02 \x01(\fB\a\xbaH\x04z\x02h\x10R\x05runId\x12\"\n" +
+	"\bcall_key\x18\x03 \x01(\fB\a\xbaH\x04z\x02h R\acallKey\"9\n" +
+	"\x0fGetCallResponse\x12&\n" +
+	"\x04call\x18\x01 \x01(\v2\x12.pawl.v1.ModelCallR\x04call\"\xda\x01\n" +
+	"\x0fGetSpendRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x126\n" +
+	"\x04from\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\x04from\x122\n" +
+	"\x02to\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\x02to\x12C\n" +
+	"\bgroup_by\x18\x04 \x03(\x0e2\x17.pawl.v1.SpendDimensionB\x0f\xbaH\f\x92\x01\t\"\a\x82\x01\x04\x10\x01 \x00R\agroupBy\"9\n" +
+	"\x10GetSpendResponse\x12%\n" +
+	"\x04rows\x18\x01 \x03(\v2\x11.pawl.v1.SpendRowR\x04rows\"z\n" +
+	"\x10SetBudgetRequest\x12\x1f\n" +
+	"\x06tenant\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06tenant\x122\n" +
+	"\x0emonth_pico_usd\x18\x02 \x01(\x03B\a\xbaH\x04\"\x02(\x00H\x00R\fmonthPicoUsd\x88\x01\x01B\x11\n" +
+	"\x0f_month_pico_usd\"\x13\n" +
+	"\x11SetBudgetResponse\"3\n" +
+	"\x10GetBudgetRequest\x12\x1f\n" +
+	"\x06tenant\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06tenant\"<\n" +
+	"\x11GetBudgetResponse\x12'\n" +
+	"\x06budget\x18\x01 \x01(\v2\x0f.pawl.v1.BudgetR\x06budget\"\x12\n" +
+	"\x10GetLimitsRequest\"@\n" +
+	"\x11GetLimitsResponse\x12+\n" +
+	"\x06groups\x18\x01 \x03(\v2\x13.pawl.v1.LimitGroupR\x06groups2\xf5\x06\n" +
 	"\x0eGatewayService\x12Q\n" +
 	"\bGenerate\x12\x1f.pawl.system.v1.GenerateRequest\x1a .pawl.system.v1.GenerateResponse\"\x000\x01\x12[\n" +
 	"\vCancelCalls\x12\".pawl.system.v1.CancelCallsRequest\x1a#.pawl.system.v1.CancelCallsResponse\"\x03\x90\x02\x02\x12^\n" +
 	"\fSetSpendGate\x12#.pawl.system.v1.SetSpendGateRequest\x1a$.pawl.system.v1.SetSpendGateResponse\"\x03\x90\x02\x02\x12U\n" +
 	"\tListCalls\x12 .pawl.system.v1.ListCallsRequest\x1a!.pawl.system.v1.ListCallsResponse\"\x03\x90\x02\x01\x12R\n" +
-	"\bGetRoute\x12\x1f.pawl.system.v1.GetRouteRequest\x1a .pawl.system.v1.GetRouteResponse\"\x03\x90\x02\x01B+Z)pawl.internal/gen/pawl/system/v1;systemv1b\x06proto3"
+	"\bGetRoute\x12\x1f.pawl.system.v1.GetRouteRequest\x1a .pawl.system.v1.GetRouteResponse\"\x03\x90\x02\x01\x12O\n" +
+	"\aGetCall\x12\x1e.pawl.system.v1.GetCallRequest\x1a\x1f.pawl.system.v1.GetCallResponse\"\x03\x90\x02\x01\x12R\n" +
+	"\bGetSpend\x12\x1f.pawl.system.v1.GetSpendRequest\x1a .pawl.system.v1.GetSpendResponse\"\x03\x90\x02\x01\x12U\n" +
+	"\tSetBudget\x12 .pawl.system.v1.SetBudgetRequest\x1a!.pawl.system.v1.SetBudgetResponse\"\x03\x90\x02\x02\x12U\n" +
+	"\tGetBudget\x12 .pawl.system.v1.GetBudgetRequest\x1a!.pawl.system.v1.GetBudgetResponse\"\x03\x90\x02\x01\x12U\n" +
+	"\tGetLimits\x12 .pawl.system.v1.GetLimitsRequest\x1a!.pawl.system.v1.GetLimitsResponse\"\x03\x90\x02\x01B+Z)pawl.internal/gen/pawl/system/v1;systemv1b\x06proto3"
 
 var (
 	file_pawl_system_v1_gateway_proto_rawDescOnce sync.Once
@@ -1394,65 +2419,106 @@ func file_pawl_system_v1_gateway_proto_rawDescGZIP() []byte {
 	return file_pawl_system_v1_gateway_proto_rawDescData
 }
 
-var file_pawl_system_v1_gateway_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_pawl_system_v1_gateway_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_pawl_system_v1_gateway_proto_goTypes = []any{
 	(*GenerateRequest)(nil),          // 0: pawl.system.v1.GenerateRequest
-	(*SamplingParams)(nil),           // 1: pawl.system.v1.SamplingParams
-	(*GenerateResponse)(nil),         // 2: pawl.system.v1.GenerateResponse
-	(*Answer)(nil),                   // 3: pawl.system.v1.Answer
-	(*CallFailure)(nil),              // 4: pawl.system.v1.CallFailure
-	(*CancelCallsRequest)(nil),       // 5: pawl.system.v1.CancelCallsRequest
-	(*CancelCallsResponse)(nil),      // 6: pawl.system.v1.CancelCallsResponse
-	(*SetSpendGateRequest)(nil),      // 7: pawl.system.v1.SetSpendGateRequest
-	(*SetSpendGateResponse)(nil),     // 8: pawl.system.v1.SetSpendGateResponse
-	(*ListCallsRequest)(nil),         // 9: pawl.system.v1.ListCallsRequest
-	(*ListCallsResponse)(nil),        // 10: pawl.system.v1.ListCallsResponse
-	(*GetRouteRequest)(nil),          // 11: pawl.system.v1.GetRouteRequest
-	(*GetRouteResponse)(nil),         // 12: pawl.system.v1.GetRouteResponse
-	(*GenerateResponse_Waiting)(nil), // 13: pawl.system.v1.GenerateResponse.Waiting
-	(*GenerateResponse_Granted)(nil), // 14: pawl.system.v1.GenerateResponse.Granted
-	(*SetSpendGateRequest_Gate)(nil), // 15: pawl.system.v1.SetSpendGateRequest.Gate
-	(*StepRef)(nil),                  // 16: pawl.system.v1.StepRef
-	(v1.RunClass)(0),                 // 17: pawl.v1.RunClass
-	(*v1.ChatMessage)(nil),           // 18: pawl.v1.ChatMessage
-	(*durationpb.Duration)(nil),      // 19: google.protobuf.Duration
-	(*Spend)(nil),                    // 20: pawl.system.v1.Spend
-	(Outcome_FailureClass)(0),        // 21: pawl.system.v1.Outcome.FailureClass
-	(*v1.ModelCall)(nil),             // 22: pawl.v1.ModelCall
+	(*Message)(nil),                  // 1: pawl.system.v1.Message
+	(*Part)(nil),                     // 2: pawl.system.v1.Part
+	(*Tool)(nil),                     // 3: pawl.system.v1.Tool
+	(*ToolCall)(nil),                 // 4: pawl.system.v1.ToolCall
+	(*SamplingParams)(nil),           // 5: pawl.system.v1.SamplingParams
+	(*GenerateResponse)(nil),         // 6: pawl.system.v1.GenerateResponse
+	(*Answer)(nil),                   // 7: pawl.system.v1.Answer
+	(*Embedding)(nil),                // 8: pawl.system.v1.Embedding
+	(*CallFailure)(nil),              // 9: pawl.system.v1.CallFailure
+	(*CancelCallsRequest)(nil),       // 10: pawl.system.v1.CancelCallsRequest
+	(*CancelCallsResponse)(nil),      // 11: pawl.system.v1.CancelCallsResponse
+	(*SetSpendGateRequest)(nil),      // 12: pawl.system.v1.SetSpendGateRequest
+	(*SetSpendGateResponse)(nil),     // 13: pawl.system.v1.SetSpendGateResponse
+	(*ListCallsRequest)(nil),         // 14: pawl.system.v1.ListCallsRequest
+	(*ListCallsResponse)(nil),        // 15: pawl.system.v1.ListCallsResponse
+	(*GetRouteRequest)(nil),          // 16: pawl.system.v1.GetRouteRequest
+	(*GetRouteResponse)(nil),         // 17: pawl.system.v1.GetRouteResponse
+	(*GetCallRequest)(nil),           // 18: pawl.system.v1.GetCallRequest
+	(*GetCallResponse)(nil),          // 19: pawl.system.v1.GetCallResponse
+	(*GetSpendRequest)(nil),          // 20: pawl.system.v1.GetSpendRequest
+	(*GetSpendResponse)(nil),         // 21: pawl.system.v1.GetSpendResponse
+	(*SetBudgetRequest)(nil),         // 22: pawl.system.v1.SetBudgetRequest
+	(*SetBudgetResponse)(nil),        // 23: pawl.system.v1.SetBudgetResponse
+	(*GetBudgetRequest)(nil),         // 24: pawl.system.v1.GetBudgetRequest
+	(*GetBudgetResponse)(nil),        // 25: pawl.system.v1.GetBudgetResponse
+	(*GetLimitsRequest)(nil),         // 26: pawl.system.v1.GetLimitsRequest
+	(*GetLimitsResponse)(nil),        // 27: pawl.system.v1.GetLimitsResponse
+	(*GenerateResponse_Waiting)(nil), // 28: pawl.system.v1.GenerateResponse.Waiting
+	(*GenerateResponse_Granted)(nil), // 29: pawl.system.v1.GenerateResponse.Granted
+	(*SetSpendGateRequest_Gate)(nil), // 30: pawl.system.v1.SetSpendGateRequest.Gate
+	(*StepRef)(nil),                  // 31: pawl.system.v1.StepRef
+	(v1.RunClass)(0),                 // 32: pawl.v1.RunClass
+	(*durationpb.Duration)(nil),      // 33: google.protobuf.Duration
+	(*Spend)(nil),                    // 34: pawl.system.v1.Spend
+	(Outcome_FailureClass)(0),        // 35: pawl.system.v1.Outcome.FailureClass
+	(*v1.ModelCall)(nil),             // 36: pawl.v1.ModelCall
+	(*timestamppb.Timestamp)(nil),    // 37: google.protobuf.Timestamp
+	(v1.SpendDimension)(0),           // 38: pawl.v1.SpendDimension
+	(*v1.SpendRow)(nil),              // 39: pawl.v1.SpendRow
+	(*v1.Budget)(nil),                // 40: pawl.v1.Budget
+	(*v1.LimitGroup)(nil),            // 41: pawl.v1.LimitGroup
 }
 var file_pawl_system_v1_gateway_proto_depIdxs = []int32{
-	16, // 0: pawl.system.v1.GenerateRequest.step:type_name -> pawl.system.v1.StepRef
-	17, // 1: pawl.system.v1.GenerateRequest.class:type_name -> pawl.v1.RunClass
-	18, // 2: pawl.system.v1.GenerateRequest.messages:type_name -> pawl.v1.ChatMessage
-	1,  // 3: pawl.system.v1.GenerateRequest.params:type_name -> pawl.system.v1.SamplingParams
-	19, // 4: pawl.system.v1.GenerateRequest.llm_timeout:type_name -> google.protobuf.Duration
-	19, // 5: pawl.system.v1.GenerateRequest.deadline_in:type_name -> google.protobuf.Duration
-	13, // 6: pawl.system.v1.GenerateResponse.waiting:type_name -> pawl.system.v1.GenerateResponse.Waiting
-	14, // 7: pawl.system.v1.GenerateResponse.granted:type_name -> pawl.system.v1.GenerateResponse.Granted
-	3,  // 8: pawl.system.v1.GenerateResponse.answer:type_name -> pawl.system.v1.Answer
-	4,  // 9: pawl.system.v1.GenerateResponse.failure:type_name -> pawl.system.v1.CallFailure
-	20, // 10: pawl.system.v1.Answer.run_spend:type_name -> pawl.system.v1.Spend
-	21, // 11: pawl.system.v1.CallFailure.class:type_name -> pawl.system.v1.Outcome.FailureClass
-	19, // 12: pawl.system.v1.CallFailure.retry_after:type_name -> google.protobuf.Duration
-	20, // 13: pawl.system.v1.CallFailure.run_spend:type_name -> pawl.system.v1.Spend
-	15, // 14: pawl.system.v1.SetSpendGateRequest.gates:type_name -> pawl.system.v1.SetSpendGateRequest.Gate
-	22, // 15: pawl.system.v1.ListCallsResponse.calls:type_name -> pawl.v1.ModelCall
-	19, // 16: pawl.system.v1.GenerateResponse.Granted.permit_wait:type_name -> google.protobuf.Duration
-	0,  // 17: pawl.system.v1.GatewayService.Generate:input_type -> pawl.system.v1.GenerateRequest
-	5,  // 18: pawl.system.v1.GatewayService.CancelCalls:input_type -> pawl.system.v1.CancelCallsRequest
-	7,  // 19: pawl.system.v1.GatewayService.SetSpendGate:input_type -> pawl.system.v1.SetSpendGateRequest
-	9,  // 20: pawl.system.v1.GatewayService.ListCalls:input_type -> pawl.system.v1.ListCallsRequest
-	11, // 21: pawl.system.v1.GatewayService.GetRoute:input_type -> pawl.system.v1.GetRouteRequest
-	2,  // 22: pawl.system.v1.GatewayService.Generate:output_type -> pawl.system.v1.GenerateResponse
-	6,  // 23: pawl.system.v1.GatewayService.CancelCalls:output_type -> pawl.system.v1.CancelCallsResponse
-	8,  // 24: pawl.system.v1.GatewayService.SetSpendGate:output_type -> pawl.system.v1.SetSpendGateResponse
-	10, // 25: pawl.system.v1.GatewayService.ListCalls:output_type -> pawl.system.v1.ListCallsResponse
-	12, // 26: pawl.system.v1.GatewayService.GetRoute:output_type -> pawl.system.v1.GetRouteResponse
-	22, // [22:27] is the sub-list for method output_type
-	17, // [17:22] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	31, // 0: pawl.system.v1.GenerateRequest.step:type_name -> pawl.system.v1.StepRef
+	32, // 1: pawl.system.v1.GenerateRequest.class:type_name -> pawl.v1.RunClass
+	1,  // 2: pawl.system.v1.GenerateRequest.messages:type_name -> pawl.system.v1.Message
+	5,  // 3: pawl.system.v1.GenerateRequest.params:type_name -> pawl.system.v1.SamplingParams
+	33, // 4: pawl.system.v1.GenerateRequest.llm_timeout:type_name -> google.protobuf.Duration
+	33, // 5: pawl.system.v1.GenerateRequest.deadline_in:type_name -> google.protobuf.Duration
+	3,  // 6: pawl.system.v1.GenerateRequest.tools:type_name -> pawl.system.v1.Tool
+	2,  // 7: pawl.system.v1.Message.parts:type_name -> pawl.system.v1.Part
+	4,  // 8: pawl.system.v1.Message.tool_calls:type_name -> pawl.system.v1.ToolCall
+	28, // 9: pawl.system.v1.GenerateResponse.waiting:type_name -> pawl.system.v1.GenerateResponse.Waiting
+	29, // 10: pawl.system.v1.GenerateResponse.granted:type_name -> pawl.system.v1.GenerateResponse.Granted
+	7,  // 11: pawl.system.v1.GenerateResponse.answer:type_name -> pawl.system.v1.Answer
+	9,  // 12: pawl.system.v1.GenerateResponse.failure:type_name -> pawl.system.v1.CallFailure
+	34, // 13: pawl.system.v1.Answer.run_spend:type_name -> pawl.system.v1.Spend
+	4,  // 14: pawl.system.v1.Answer.tool_calls:type_name -> pawl.system.v1.ToolCall
+	8,  // 15: pawl.system.v1.Answer.embeddings:type_name -> pawl.system.v1.Embedding
+	35, // 16: pawl.system.v1.CallFailure.class:type_name -> pawl.system.v1.Outcome.FailureClass
+	33, // 17: pawl.system.v1.CallFailure.retry_after:type_name -> google.protobuf.Duration
+	34, // 18: pawl.system.v1.CallFailure.run_spend:type_name -> pawl.system.v1.Spend
+	30, // 19: pawl.system.v1.SetSpendGateRequest.gates:type_name -> pawl.system.v1.SetSpendGateRequest.Gate
+	36, // 20: pawl.system.v1.ListCallsResponse.calls:type_name -> pawl.v1.ModelCall
+	36, // 21: pawl.system.v1.GetCallResponse.call:type_name -> pawl.v1.ModelCall
+	37, // 22: pawl.system.v1.GetSpendRequest.from:type_name -> google.protobuf.Timestamp
+	37, // 23: pawl.system.v1.GetSpendRequest.to:type_name -> google.protobuf.Timestamp
+	38, // 24: pawl.system.v1.GetSpendRequest.group_by:type_name -> pawl.v1.SpendDimension
+	39, // 25: pawl.system.v1.GetSpendResponse.rows:type_name -> pawl.v1.SpendRow
+	40, // 26: pawl.system.v1.GetBudgetResponse.budget:type_name -> pawl.v1.Budget
+	41, // 27: pawl.system.v1.GetLimitsResponse.groups:type_name -> pawl.v1.LimitGroup
+	33, // 28: pawl.system.v1.GenerateResponse.Granted.permit_wait:type_name -> google.protobuf.Duration
+	0,  // 29: pawl.system.v1.GatewayService.Generate:input_type -> pawl.system.v1.GenerateRequest
+	10, // 30: pawl.system.v1.GatewayService.CancelCalls:input_type -> pawl.system.v1.CancelCallsRequest
+	12, // 31: pawl.system.v1.GatewayService.SetSpendGate:input_type -> pawl.system.v1.SetSpendGateRequest
+	14, // 32: pawl.system.v1.GatewayService.ListCalls:input_type -> pawl.system.v1.ListCallsRequest
+	16, // 33: pawl.system.v1.GatewayService.GetRoute:input_type -> pawl.system.v1.GetRouteRequest
+	18, // 34: pawl.system.v1.GatewayService.GetCall:input_type -> pawl.system.v1.GetCallRequest
+	20, // 35: pawl.system.v1.GatewayService.GetSpend:input_type -> pawl.system.v1.GetSpendRequest
+	22, // 36: pawl.system.v1.GatewayService.SetBudget:input_type -> pawl.system.v1.SetBudgetRequest
+	24, // 37: pawl.system.v1.GatewayService.GetBudget:input_type -> pawl.system.v1.GetBudgetRequest
+	26, // 38: pawl.system.v1.GatewayService.GetLimits:input_type -> pawl.system.v1.GetLimitsRequest
+	6,  // 39: pawl.system.v1.GatewayService.Generate:output_type -> pawl.system.v1.GenerateResponse
+	11, // 40: pawl.system.v1.GatewayService.CancelCalls:output_type -> pawl.system.v1.CancelCallsResponse
+	13, // 41: pawl.system.v1.GatewayService.SetSpendGate:output_type -> pawl.system.v1.SetSpendGateResponse
+	15, // 42: pawl.system.v1.GatewayService.ListCalls:output_type -> pawl.system.v1.ListCallsResponse
+	17, // 43: pawl.system.v1.GatewayService.GetRoute:output_type -> pawl.system.v1.GetRouteResponse
+	19, // 44: pawl.system.v1.GatewayService.GetCall:output_type -> pawl.system.v1.GetCallResponse
+	21, // 45: pawl.system.v1.GatewayService.GetSpend:output_type -> pawl.system.v1.GetSpendResponse
+	23, // 46: pawl.system.v1.GatewayService.SetBudget:output_type -> pawl.system.v1.SetBudgetResponse
+	25, // 47: pawl.system.v1.GatewayService.GetBudget:output_type -> pawl.system.v1.GetBudgetResponse
+	27, // 48: pawl.system.v1.GatewayService.GetLimits:output_type -> pawl.system.v1.GetLimitsResponse
+	39, // [39:49] is the sub-list for method output_type
+	29, // [29:39] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_pawl_system_v1_gateway_proto_init() }
@@ -1462,21 +2528,27 @@ func file_pawl_system_v1_gateway_proto_init() {
 	}
 	file_pawl_system_v1_orchestrator_proto_init()
 	file_pawl_system_v1_gateway_proto_msgTypes[0].OneofWrappers = []any{}
-	file_pawl_system_v1_gateway_proto_msgTypes[1].OneofWrappers = []any{}
 	file_pawl_system_v1_gateway_proto_msgTypes[2].OneofWrappers = []any{
+		(*Part_Text)(nil),
+		(*Part_ImageUrl)(nil),
+	}
+	file_pawl_system_v1_gateway_proto_msgTypes[3].OneofWrappers = []any{}
+	file_pawl_system_v1_gateway_proto_msgTypes[5].OneofWrappers = []any{}
+	file_pawl_system_v1_gateway_proto_msgTypes[6].OneofWrappers = []any{
 		(*GenerateResponse_Waiting_)(nil),
 		(*GenerateResponse_Granted_)(nil),
 		(*GenerateResponse_Answer)(nil),
 		(*GenerateResponse_Failure)(nil),
 	}
-	file_pawl_system_v1_gateway_proto_msgTypes[15].OneofWrappers = []any{}
+	file_pawl_system_v1_gateway_proto_msgTypes[22].OneofWrappers = []any{}
+	file_pawl_system_v1_gateway_proto_msgTypes[30].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_system_v1_gateway_proto_rawDesc), len(file_pawl_system_v1_gateway_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   16,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1881,7 +1881,11 @@ type Assignment struct {
 	DeadlineIn *durationpb.Duration `protobuf:"bytes,17,opt,name=deadline_in,json=deadlineIn,proto3" json:"deadline_in,omitempty"`
 	// Whether one more lost worker ends the step: a runner executes such steps one at a time, so that one that kills its
 	// workers takes no other along.
-	LastChance    bool `protobuf:"varint,18,opt,name=last_chance,json=lastChance,proto3" json:"last_chance,omitempty"`
+	LastChance bool `protobuf:"varint,18,opt,name=last_chance,json=lastChance,proto3" json:"last_chance,omitempty"`
+	// The pipeline as `name:version`, for the books.
+	Pipeline string `protobuf:"bytes,19,opt,name=pipeline,proto3" json:"pipeline,omitempty"`
+	// The batch that the run belongs to, 16 bytes; absent without one.
+	BatchId       []byte `protobuf:"bytes,20,opt,name=batch_id,json=batchId,proto3,oneof" json:"batch_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2040,6 +2044,20 @@ func (x *Assignment) GetLastChance() bool {
 		return x.LastChance
 	}
 	return false
+}
+
+func (x *Assignment) GetPipeline() string {
+	if x != nil {
+		return x.Pipeline
+	}
+	return ""
+}
+
+func (x *Assignment) GetBatchId() []byte {
+	if x != nil {
+		return x.BatchId
+	}
+	return nil
 }
 
 // CompleteStepsRequest reports outcomes.
@@ -4281,7 +4299,7 @@ const file_pawl_system_v1_orchestrator_proto_rawDesc = "" +
 	"\x06status\x18\x01 \x01(\x0e2\x1b.pawl.system.v1.ClaimStatusR\x06status\x12:\n" +
 	"\n" +
 	"assignment\x18\x02 \x01(\v2\x1a.pawl.system.v1.AssignmentR\n" +
-	"assignment\"\xc1\x06\n" +
+	"assignment\"\x8a\a\n" +
 	"\n" +
 	"Assignment\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12'\n" +
@@ -4306,7 +4324,9 @@ const file_pawl_system_v1_orchestrator_proto_rawDesc = "" +
 	"\vdeadline_in\x18\x11 \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"deadlineIn\x12\x1f\n" +
 	"\vlast_chance\x18\x12 \x01(\bR\n" +
-	"lastChance\x1a9\n" +
+	"lastChance\x12\x1a\n" +
+	"\bpipeline\x18\x13 \x01(\tR\bpipeline\x12\x1e\n" +
+	"\bbatch_id\x18\x14 \x01(\fH\x03R\abatchId\x88\x01\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
@@ -4315,7 +4335,8 @@ const file_pawl_system_v1_orchestrator_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01B\b\n" +
 	"\x06_inputB\a\n" +
 	"\x05_itemB\x12\n" +
-	"\x10_budget_pico_usd\"}\n" +
+	"\x10_budget_pico_usdB\v\n" +
+	"\t_batch_id\"}\n" +
 	"\x14CompleteStepsRequest\x12$\n" +
 	"\trunner_id\x18\x01 \x01(\fB\a\xbaH\x04z\x02h\x10R\brunnerId\x12?\n" +
 	"\boutcomes\x18\x02 \x03(\v2\x17.pawl.system.v1.OutcomeB\n" +

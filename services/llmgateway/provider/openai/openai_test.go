@@ -17,7 +17,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	systemv1 "pawl.internal/gen/pawl/system/v1"
-	pawlv1 "pawl.internal/gen/pawl/v1"
 	"pawl.internal/services/internal/clock"
 	"pawl.internal/services/internal/config"
 	"pawl.internal/services/internal/golden"
@@ -35,7 +34,7 @@ const secret = "sk-very-secret-123"
 func ask() provider.Request {
 	return provider.Request{
 		ID: "request-1", Model: "small-1", MaxOutputTokens: 700, Schema: []byte(`{"type":"object"}`),
-		Messages: []*pawlv1.ChatMessage{
+		Messages: []*systemv1.Message{
 			{Role: "system", Content: "You <b>split</b> contracts."}, {Role: "user", Content: "Договор № 7"},
 		},
 		Params: &systemv1.SamplingParams{

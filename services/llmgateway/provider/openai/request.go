@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"strings"
 
-	pawlv1 "pawl.internal/gen/pawl/v1"
+	systemv1 "pawl.internal/gen/pawl/system/v1"
 	"pawl.internal/services/llmgateway/provider"
 )
 
@@ -76,7 +76,7 @@ func encode(r provider.Request, tokenLimit string) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-func messages(list []*pawlv1.ChatMessage) []message {
+func messages(list []*systemv1.Message) []message {
 	out := make([]message, len(list))
 	for i, m := range list {
 		out[i] = message{Role: m.GetRole(), Content: m.GetContent()}

@@ -7,7 +7,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	systemv1 "pawl.internal/gen/pawl/system/v1"
-	pawlv1 "pawl.internal/gen/pawl/v1"
 	"pawl.internal/services/steprunner/step"
 )
 
@@ -30,6 +29,7 @@ func render(a *step.Attempt) (*systemv1.GenerateRequest, error) {
 		// The last request's runner may have died after sending it; then this question has its answer, and sends nothing.
 		CallsLeft:     max(a.Assignment.GetCallsLeft(), 1),
 		FallbackAfter: int32(a.Step.FallbackAfter), PromptVersion: a.Step.PromptVersion,
+		Origin: a.Assignment.GetPipeline(), BatchId: a.Assignment.BatchId,
 	}
 	if a.Step.OutputSchema != nil {
 		question.OutputSchema = a.Step.OutputSchema.JSON
@@ -38,7 +38,7 @@ func render(a *step.Attempt) (*systemv1.GenerateRequest, error) {
 		if message.Content == "" {
 			return nil, fmt.Errorf("steps.%s.llm: message %d (%s) is empty", a.Step.Name, i, message.Role)
 		}
-		question.Messages = append(question.Messages, &pawlv1.ChatMessage{Role: message.Role, Content: message.Content})
+		question.Messages = append(question.Messages, &systemv1.Message{Role: message.Role, Content: message.Content})
 	}
 	return question, nil
 }
@@ -48,9 +48,9 @@ func again(question *systemv1.GenerateRequest, bad *badAnswer) *systemv1.Generat
 	next := proto.CloneOf(question)
 	next.Ask++
 	if bad.text != "" {
-		next.Messages = append(next.Messages, &pawlv1.ChatMessage{Role: "assistant", Content: bad.text})
+		next.Messages = append(next.Messages, &systemv1.Message{Role: "assistant", Content: bad.text})
 	}
-	next.Messages = append(next.Messages, &pawlv1.ChatMessage{Role: "user", Content: bad.complaint})
+	next.Messages = append(next.Messages, &systemv1.Message{Role: "user", Content: bad.complaint})
 	return next
 }
 
