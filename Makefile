@@ -11,7 +11,7 @@ GOFUMPT_VERSION  := v0.12.0
 
 # How many seeds the simulation runs, and the tests with real processes that every test run makes whole.
 SEEDS ?= 10000
-E2E   := ./e2e/harness/... ./e2e/scenario/... ./e2e/bench/... ./e2e/sim/... ./e2e/mutation/...
+E2E   := ./e2e/harness/... ./e2e/scenario/... ./e2e/gateway/... ./e2e/bench/... ./e2e/sim/... ./e2e/mutation/...
 
 export PATH := $(BIN):$(PATH)
 
@@ -75,6 +75,8 @@ mutations: stores ## every guard taken away in turn, and the test that must noti
 .PHONY: bench
 bench: build stores ## the benchmark; prints its report
 	@go run ./e2e/bench/cmd/bench $(ARGS)
+	@go build -o $(BIN)/teststores ./services/testkit/cmd/teststores
+	@$(BIN)/teststores -- go test -run none -bench . -benchtime 1x -timeout 20m ./e2e/gateway
 
 .PHONY: dev
 dev: build stores ## the whole system on this machine, until Ctrl-C
