@@ -57,7 +57,7 @@ func (s *Service) guarded(f *flight) (o outcome) {
 func (s *Service) resolve(f *flight) outcome {
 	begin, cancel := context.WithTimeout(f.ctx, f.ask.req.GetDeadlineIn().AsDuration())
 	defer cancel()
-	a := &attempt{service: s, flight: f, begin: begin}
+	a := &attempt{service: s, flight: f, models: s.models.take(), begin: begin}
 	defer a.close()
 	for look := firstLook; ; look = min(2*look, lastLook) {
 		found, err := s.store.Find(begin, f.ask.key)
@@ -177,6 +177,8 @@ func unknownFate(message string) store.Outcome {
 type attempt struct {
 	service *Service
 	flight  *flight
+	// models are those of when it began, whatever file is read meanwhile.
+	models *models
 	// begin ends with the run's deadline; call, from the first permit on, with llm_timeout.
 	begin  context.Context //nolint:containedctx // they bound the parts of one flight
 	call   context.Context //nolint:containedctx // see begin
@@ -192,12 +194,13 @@ func (a *attempt) close() {
 	if a.cancel != nil {
 		a.cancel()
 	}
+	a.service.models.putBack(a.models)
 }
 
 // run tries one target after the other. It is undecided when somebody else has taken the call meanwhile.
 func (a *attempt) run(found store.Found) (o outcome, decided bool) {
 	req := a.flight.ask.req
-	targets, ok := a.service.models.catalog.Route(req.GetRoute())
+	targets, ok := a.models.catalog.Route(req.GetRoute())
 	if !ok {
 		return outcome{failed: failedUnavailable("there is no route or model " + req.GetRoute())}, true
 	}
@@ -205,7 +208,7 @@ func (a *attempt) run(found store.Found) (o outcome, decided bool) {
 	r := route{targets: targets, failures: req.GetFailures(), fallbackAfter: max(1, req.GetFallbackAfter())}
 	i := r.first(found.AmbiguousTargets)
 	for {
-		t := &request{attempt: a, target: targets[i]}
+		t := newRequest(a, targets[i])
 		o, decided, f := t.do()
 		if !decided || f.Class == failure.None || f.Class == failure.Cancelled {
 			return o, decided

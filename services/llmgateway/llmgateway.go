@@ -43,7 +43,7 @@ type Service struct {
 	metrics      *metrics
 	store        *store.Store
 	permits      *permit.Pool
-	models       *models
+	models       *shelf
 	lease        *lease
 	flights      *flights
 	orchestrator systemv1.OrchestratorServiceClient
@@ -85,7 +85,7 @@ func (s *Service) ListCalls(ctx context.Context, req *systemv1.ListCallsRequest)
 
 // GetRoute says where a question to the name would go.
 func (s *Service) GetRoute(_ context.Context, req *systemv1.GetRouteRequest) (*systemv1.GetRouteResponse, error) {
-	targets, ok := s.models.catalog.Route(req.GetName())
+	targets, ok := s.models.current().catalog.Route(req.GetName())
 	if !ok {
 		return nil, fault.New(faultv1.ErrorReason_ERROR_REASON_MODEL_UNKNOWN, "there is no route or model %q", req.GetName()).
 			WithMeta("model", req.GetName())

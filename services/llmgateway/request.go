@@ -12,7 +12,6 @@ import (
 	"pawl.internal/services/llmgateway/failure"
 	"pawl.internal/services/llmgateway/price"
 	"pawl.internal/services/llmgateway/provider"
-	"pawl.internal/services/llmgateway/provider/openai"
 	"pawl.internal/services/llmgateway/store"
 )
 
@@ -20,17 +19,26 @@ import (
 type request struct {
 	*attempt
 	target catalog.Target
-	price  price.Card
+	// account is the target's provider, and key the one of its keys that is used.
+	account *account
+	key     *keyed
+	price   price.Card
 	// tier is the service tier that is asked for; empty for the standard one.
 	tier  price.Tier
-	tryNo  int32
+	tryNo int32
+}
+
+// newRequest prepares a request to the target.
+func newRequest(a *attempt, t catalog.Target) *request {
+	account := a.models.accounts[t.Provider.Name]
+	return &request{attempt: a, target: t, account: account, key: account.keys[0]}
 }
 
 // do waits for a permit, records the request, sends it and stores what came of it, in this order. It is undecided when the
 // call was taken by somebody else. The failure is none when the outcome is final in any case.
 func (r *request) do() (o outcome, decided bool, f failure.Failure) {
 	var priced bool
-	if r.price, priced = r.service.models.prices.At(r.target.Provider.Name, r.target.Model, r.service.clock.Now()); !priced {
+	if r.price, priced = r.models.prices.At(r.target.Provider.Name, r.target.Model, r.service.clock.Now()); !priced {
 		return outcome{failed: failedUnavailable("no price of " + r.target.Name() + " holds now")}, true, f
 	}
 	asked := r.service.clock.Now()
@@ -76,7 +84,7 @@ func (r *request) record(wait time.Duration) (outcome, store.Verdict) {
 	b := &store.Begin{
 		Key: a.key, Question: a.question(), AmbiguousOK: a.req.GetAmbiguousOk(), Budget: a.budget(), Epoch: a.req.GetSpendEpoch(),
 		Sending: store.Sending{
-			Provider: r.target.Provider.Name, Model: r.target.Model, Format: openai.Format, KeyID: r.target.Provider.KeyID,
+			Provider: r.target.Provider.Name, Model: r.target.Model, Format: r.account.format.name, KeyID: r.key.id,
 			MaxOutputTokens: r.maxOutput(), PriceID: r.row().ID, WorstCase: worst, Holder: r.service.lease.holder, PermitWait: wait,
 		},
 	}
@@ -116,7 +124,7 @@ func (r *request) mayStillSend(recorded time.Time) (outcome, bool) {
 func (r *request) send() (provider.Exchange, time.Duration) {
 	a := r.flight.ask
 	began := r.service.clock.Now()
-	x := r.service.models.senders[r.target.Provider.Name].Send(r.call, provider.Request{
+	x := r.key.sender.Send(r.call, provider.Request{
 		ID: a.name(), Model: r.target.Model, Messages: a.req.GetMessages(), Schema: a.req.GetOutputSchema(),
 		Tools: a.req.GetTools(), ToolChoice: a.req.GetToolChoice(), Embed: a.req.GetEmbed(), Dimensions: int(a.req.GetDimensions()),
 		Params: a.req.GetParams(), MaxOutputTokens: r.maxOutput(),
@@ -174,7 +182,7 @@ func (r *request) read(x provider.Exchange) provider.Reading {
 		}
 		return provider.Reading{Failure: failure.Transport(x.Sent, x.TimedOut, x.Err.Error())}
 	}
-	return openai.Read(x, r.service.clock.Now())
+	return r.account.format.read(x, r.service.clock.Now())
 }
 
 // outcome is what is stored of the exchange.

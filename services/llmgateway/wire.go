@@ -27,7 +27,7 @@ func Build(ctx context.Context, p *boot.Process, cfg Config) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Service{clock: p.Clock, log: p.Log, metrics: newMetrics(p.Metrics), flights: newFlights()}
+	s := &Service{clock: p.Clock, log: p.Log, metrics: newMetrics(p.Metrics), flights: newFlights(), models: newShelf()}
 	s.ended, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	for _, part := range []func(context.Context, *boot.Process, Config) error{
 		s.openStore, s.openModels, s.openPermits, s.openOrchestrator,
@@ -104,16 +104,18 @@ func (s *Service) openModels(ctx context.Context, p *boot.Process, cfg Config) e
 	if err != nil {
 		return err
 	}
-	if s.models, err = newModels(known, prices, p.Clock); err != nil {
+	models, err := newModels(known, prices, p.Clock)
+	if err != nil {
 		return err
 	}
+	s.models.replace(models)
 	p.OnStop("llm-gateway providers", closeTime, func(context.Context) error {
 		s.models.close()
 		return nil
 	})
 	for _, provider := range known.Providers {
-		p.Log.InfoContext(ctx, "provider", "name", provider.Name, "kind", provider.Kind, "base_url", provider.BaseURL, "key", provider.KeyID,
-			"models", known.Models(provider.Name))
+		p.Log.InfoContext(ctx, "provider", "name", provider.Name, "kind", provider.Kind, "base_url", provider.BaseURL,
+			"keys", len(provider.Keys), "models", known.Models(provider.Name))
 	}
 	return nil
 }
@@ -124,7 +126,7 @@ func (s *Service) openPermits(ctx context.Context, p *boot.Process, cfg Config) 
 		return err
 	}
 	limits := map[string]int{}
-	for name, group := range s.models.catalog.Groups {
+	for name, group := range s.models.current().catalog.Groups {
 		limits[name] = group.Concurrency
 	}
 	s.permits = permit.New(permit.Deps{

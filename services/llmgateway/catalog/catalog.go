@@ -34,15 +34,22 @@ const (
 	Timeout Condition = "timeout"
 )
 
-// Provider is a server of models, reached with one key.
+// Key is an API key. ID names where it came from; it stands in logs and in the call log, the key itself nowhere.
+type Key struct {
+	ID     string
+	Secret config.Secret
+}
+
+// Provider is a server of models, reached with one or several keys of one account.
 type Provider struct {
 	Name string
 	Kind Kind
+	// Format is the form of its requests and answers: the kind's name, which a simulated one takes from those it can play.
+	Format string
 	// BaseURL is the address of the API; empty for a simulated one.
 	BaseURL string
-	// Key is the API key, and KeyID names where it came from. Both may be empty.
-	Key   config.Secret
-	KeyID string
+	// Keys are the API keys in the order of the file; none for servers that need none.
+	Keys []Key
 	// Group is the limit group that its requests count toward.
 	Group    string
 	Timeouts provider.Timeouts

@@ -72,8 +72,8 @@ func TestAFileIsReadWhole(t *testing.T) {
 	c, err := load(t, full)
 	require.NoError(t, err)
 	require.Equal(t, catalog.Provider{
-		Name: "main", Kind: catalog.OpenAI, BaseURL: "https://llm.example/v1", Key: config.NewSecret("sk-1"), KeyID: "LLM_KEY",
-		Group: "account-1",
+		Name: "main", Kind: catalog.OpenAI, Format: "openai", BaseURL: "https://llm.example/v1",
+		Keys: []catalog.Key{{ID: "LLM_KEY", Secret: config.NewSecret("sk-1")}}, Group: "account-1",
 		Timeouts: provider.Timeouts{Connect: time.Second, Write: 2 * time.Second, FirstByte: 3 * time.Second,
 			FirstEvent: 5 * time.Second, Idle: 4 * time.Second, Total: 6 * time.Second},
 	}, *c.Providers[0])
@@ -136,8 +136,7 @@ func TestKeysMayStandInFiles(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(full, "api_key_env: LLM_KEY", "api_key_file: key", 1)), 0o600))
 	c, err := catalog.Load(path, env, today)
 	require.NoError(t, err)
-	require.Equal(t, "sk-2", c.Providers[0].Key.Reveal())
-	require.Equal(t, "key", c.Providers[0].KeyID)
+	require.Equal(t, []catalog.Key{{ID: "key", Secret: config.NewSecret("sk-2")}}, c.Providers[0].Keys)
 }
 
 // change replaces a piece of the full file.
@@ -158,8 +157,11 @@ func TestEveryMistakeIsNamedWithItsPlace(t *testing.T) {
 		"address":          {change("https://llm.example/v1", "llm.example"), "m:5:15: providers[0].base_url: not the address of an API"},
 		"no address":       {change("    base_url: https://llm.example/v1\n", ""), `m:3:5: providers[0]: "base_url" is missing`},
 		"key in address":   {change("https://llm", "https://me:sk-3@llm"), "keys belong into api_key_env"},
-		"unset key":        {change("LLM_KEY", "EMPTY"), "m:3:5: providers[0]: the environment variable EMPTY is not set"},
-		"two keys":         {change("api_key_env: LLM_KEY", "api_key_env: LLM_KEY\n    api_key_file: f"), "api_key_env and api_key_file are both given"},
+		"unset key":        {change("LLM_KEY", "EMPTY"), "m:6:18: providers[0].api_key_env: the environment variable EMPTY is not set"},
+		"two keys":         {change("api_key_env: LLM_KEY", "api_key_env: LLM_KEY\n    api_key_file: f"), "one is enough"},
+		"no key named":     {change("api_key_env: LLM_KEY", "api_keys: [{}]"), `m:6:16: providers[0].api_keys[0]: must say where the key is: "env" names a variable`},
+		"same key twice":   {change("api_key_env: LLM_KEY", "api_keys: [{env: LLM_KEY}, {env: LLM_KEY}]"), `providers[0].api_keys[1]: there is another key with the name "LLM_KEY"`},
+		"one of many keys": {change("api_key_env: LLM_KEY", "api_keys: [{env: LLM_KEY}, {env: EMPTY}]"), "providers[0].api_keys[1].env: the environment variable EMPTY is not set"},
 		"missing key file": {change("api_key_env: LLM_KEY", "api_key_file: nothing"), "no such file"},
 		"simulated key":    {change("kind: simulated", "kind: simulated, api_key_env: LLM_KEY"), "a simulated provider has no address and no key"},
 		"timeout":          {change("connect: 1s", "connect: 1"), "m:8:25: providers[0].timeouts.connect: must be a duration above 0"},

@@ -76,10 +76,10 @@ func NewServer(s Server, now time.Time) (*Catalog, error) {
 		concurrency = s.Concurrency
 	}
 	p := &Provider{
-		Name: openAIProvider, Kind: OpenAI, BaseURL: s.BaseURL, Key: s.Key, Group: openAIProvider, Timeouts: defaultTimeouts(),
+		Name: openAIProvider, Kind: OpenAI, Format: openai.Format, BaseURL: s.BaseURL, Group: openAIProvider, Timeouts: defaultTimeouts(),
 	}
 	if !s.Key.IsZero() {
-		p.KeyID = "OPENAI_API_KEY"
+		p.Keys = []Key{{ID: "OPENAI_API_KEY", Secret: s.Key}}
 	}
 	return &Catalog{
 		Providers: []*Provider{p},

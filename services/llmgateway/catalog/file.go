@@ -7,14 +7,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
 
-	"pawl.internal/services/internal/config"
 	"pawl.internal/services/llmgateway/provider"
-	"pawl.internal/services/llmgateway/provider/openai"
 )
 
 // The defaults of what the file leaves out.
@@ -96,81 +93,6 @@ type place struct {
 	target          Target
 }
 
-func (f *file) provider(n *yaml.Node, path string) {
-	p := &Provider{Timeouts: defaultTimeouts()}
-	var keyEnv, keyFile string
-	f.mapping(n, path, fields{
-		"name":         f.text(&p.Name),
-		"kind":         oneOf(&f.reader, &p.Kind, OpenAI, Simulated),
-		"base_url":     f.baseURL(&p.BaseURL),
-		"api_key_env":  f.text(&keyEnv),
-		"api_key_file": f.text(&keyFile),
-		"limit_group":  f.text(&p.Group),
-		"timeouts":     func(n *yaml.Node, path string) { f.timeouts(&p.Timeouts, n, path) },
-	}, "name", "kind")
-	if p.Group == "" {
-		p.Group = p.Name
-	}
-	f.key(p, keyEnv, keyFile, n, path)
-	f.address(p, n, path)
-	for _, other := range f.catalog.Providers {
-		if other.Name == p.Name && p.Name != "" {
-			f.complain(n, path, "there is another provider with the name %q", p.Name)
-		}
-	}
-	f.catalog.Providers = append(f.catalog.Providers, p)
-}
-
-func (f *file) baseURL(dst *string) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		f.text(dst)(n, path)
-		if _, err := openai.ParseBase(*dst); *dst != "" && err != nil {
-			f.complain(n, path, "%v", err)
-		}
-	}
-}
-
-// address checks that a provider has an address exactly when it is elsewhere.
-func (f *file) address(p *Provider, n *yaml.Node, path string) {
-	switch {
-	case p.Kind == OpenAI && p.BaseURL == "":
-		f.complain(n, path, `"base_url" is missing, such as https://api.openai.com/v1`)
-	case p.Kind == Simulated && (p.BaseURL != "" || p.KeyID != ""):
-		f.complain(n, path, "a simulated provider has no address and no key")
-	}
-}
-
-func (f *file) timeouts(t *provider.Timeouts, n *yaml.Node, path string) {
-	f.mapping(n, path, fields{
-		"connect": f.duration(&t.Connect), "write": f.duration(&t.Write),
-		"first_byte": f.duration(&t.FirstByte), "first_event": f.duration(&t.FirstEvent),
-		"idle": f.duration(&t.Idle), "total": f.duration(&t.Total),
-	})
-}
-
-// key finds the provider's key where the file says it is. The key itself never stands in the file.
-func (f *file) key(p *Provider, fromEnv, fromFile string, n *yaml.Node, path string) {
-	switch {
-	case fromEnv != "" && fromFile != "":
-		f.complain(n, path, "api_key_env and api_key_file are both given: one is enough")
-	case fromEnv != "":
-		value, _ := f.env(fromEnv)
-		if strings.TrimSpace(value) == "" {
-			f.complain(n, path, "the environment variable %s is not set", fromEnv)
-		}
-		p.Key, p.KeyID = config.NewSecret(strings.TrimSpace(value)), fromEnv
-	case fromFile != "":
-		if !filepath.IsAbs(fromFile) {
-			fromFile = filepath.Join(f.folder, fromFile)
-		}
-		value, err := os.ReadFile(fromFile) //nolint:gosec // the operator names the file
-		if err != nil {
-			f.complain(n, path, "api_key_file: %v", err)
-		}
-		p.Key, p.KeyID = config.NewSecret(strings.TrimSpace(string(value))), filepath.Base(fromFile)
-	}
-}
-
 func (f *file) limit(name, n *yaml.Node, path string) {
 	g := Group{Name: name.Value, Concurrency: defaultConcurrency}
 	var requests, tokens int
@@ -187,25 +109,4 @@ func (f *file) limit(name, n *yaml.Node, path string) {
 	}
 	f.catalog.Groups[g.Name] = g
 	f.limits = append(f.limits, place{node: name, path: path, provider: name.Value})
-}
-
-func (f *file) route(name, n *yaml.Node, path string) {
-	f.list(n, path, func(n *yaml.Node, path string) {
-		t := place{node: n, path: path, route: name.Value}
-		most := defaultMaxOutputTokens
-		f.mapping(n, path, fields{
-			"provider":          f.text(&t.provider),
-			"model":             f.text(&t.model),
-			"max_output_tokens": f.positive(&most),
-			"match": func(n *yaml.Node, path string) {
-				f.list(n, path, func(n *yaml.Node, path string) {
-					var c Condition
-					oneOf(&f.reader, &c, ContextTooLong, Timeout)(n, path)
-					t.target.Match = append(t.target.Match, c)
-				})
-			},
-		}, "provider", "model")
-		t.target.Model, t.target.MaxOutputTokens = t.model, int64(most)
-		f.targets = append(f.targets, t)
-	})
 }
