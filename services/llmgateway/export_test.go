@@ -7,7 +7,9 @@ import (
 )
 
 // BreakProvider makes every request to the provider panic, as a fault in the reading of its answers would.
-func BreakProvider(s *Service, name string) { s.models.current().accounts[name].keys[0].sender = panicking{} }
+func BreakProvider(s *Service, name string) {
+	s.models.current().accounts[name].keys[0].sender = panicking{}
+}
 
 type panicking struct{}
 

@@ -74,8 +74,10 @@ func TestAFileIsReadWhole(t *testing.T) {
 	require.Equal(t, catalog.Provider{
 		Name: "main", Kind: catalog.OpenAI, Format: "openai", BaseURL: "https://llm.example/v1",
 		Keys: []catalog.Key{{ID: "LLM_KEY", Secret: config.NewSecret("sk-1")}}, Group: "account-1",
-		Timeouts: provider.Timeouts{Connect: time.Second, Write: 2 * time.Second, FirstByte: 3 * time.Second,
-			FirstEvent: 5 * time.Second, Idle: 4 * time.Second, Total: 6 * time.Second},
+		Timeouts: provider.Timeouts{
+			Connect: time.Second, Write: 2 * time.Second, FirstByte: 3 * time.Second,
+			FirstEvent: 5 * time.Second, Idle: 4 * time.Second, Total: 6 * time.Second,
+		},
 	}, *c.Providers[0])
 	require.Equal(t, map[string]catalog.Group{
 		"account-1": {Name: "account-1", Concurrency: 7}, "sim": {Name: "sim", Concurrency: 64},
