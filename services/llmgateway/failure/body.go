@@ -2,7 +2,9 @@ package failure
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"net/http"
 	"strconv"
 	"strings"
 )
@@ -13,26 +15,29 @@ type shape uint8
 const (
 	// shapeNone (F): not JSON, empty, or JSON without an error in it.
 	shapeNone shape = iota
-	// shapeNested (A, and B without its envelope's type): {"error":{"message","type","param","code"}}.
+	// shapeNested (A, and B): {"error":{"message","type","param","code"}}; B has "type":"error" and an id around it.
 	shapeNested
 	// shapeStatus (C): {"error":{"code":429,"message","status","details"}}; OpenRouter's has "metadata" instead of both.
 	shapeStatus
-	// shapeFlat (D): {"object":"error","message","type","param","code"}.
+	// shapeFlat (D): {"object":"error","message","type","param","code"}; in streams of the Responses API with "type":"error".
 	shapeFlat
 	// shapeText (E): {"error":"text"}, perhaps with "message" beside it.
 	shapeText
 )
 
-// said is what a provider's error body says, whatever its shape.
+// said is what a provider's answer says, whatever its shape.
 type said struct {
 	status  int // HTTP status, or the status that a 200 carries inside
+	header  http.Header
 	shape   shape
 	code    string // never a number: those are statuses
 	kind    string // the error's type, or Google's status word
 	param   string
 	message string
-	details string // structured details and metadata, as JSON
-	finish  string // why the model ended
+	details string   // structured details and metadata, as JSON
+	quotas  []string // the ids of the quotas that were exceeded, from Google's details
+	delay   string   // google.rpc.RetryInfo's retryDelay
+	finish  string   // why the model ended
 }
 
 // errorFields is the union of the fields that error objects have.
@@ -55,31 +60,68 @@ type envelope struct {
 	Choices []struct {
 		Error json.RawMessage `json:"error"`
 	} `json:"choices"`
+	// Response is what the Responses API wraps in the events of its streams.
+	Response struct {
+		Error json.RawMessage `json:"error"`
+	} `json:"response"`
+}
+
+// inner is the error object, wherever it stands.
+func (e envelope) inner() json.RawMessage {
+	places := []json.RawMessage{e.Error, e.Response.Error}
+	for _, c := range e.Choices {
+		places = append(places, c.Error)
+	}
+	for _, place := range places {
+		if place = bytes.TrimSpace(place); !isAbsent(place) {
+			return place
+		}
+	}
+	return nil
+}
+
+// isFlat reports whether the envelope is the error object itself.
+func (e envelope) isFlat(status int) bool {
+	says := !isAbsent(e.Message) || !isAbsent(e.Type)
+	return e.Object == "error" || text(e.Type) == "error" && !isAbsent(e.Message) || status >= http.StatusBadRequest && says
 }
 
 // read finds the error in a body.
 func read(status int, body []byte) said {
 	s := said{status: status}
-	var e envelope
-	if json.Unmarshal(body, &e) != nil {
+	e, ok := open(body)
+	if !ok {
 		return s
 	}
-	inner := bytes.TrimSpace(e.Error)
-	if isAbsent(inner) && len(e.Choices) > 0 {
-		inner = bytes.TrimSpace(e.Choices[0].Error)
-	}
+	inner := e.inner()
 	switch {
-	case !isAbsent(inner) && inner[0] == '{':
+	case len(inner) > 0 && inner[0] == '{':
 		s.nested(inner)
-	case !isAbsent(inner) && inner[0] == '"':
+	case len(inner) > 0 && inner[0] == '"':
 		s.shape, s.message = shapeText, strings.TrimSpace(text(inner)+" "+text(e.Message))
-	case e.Object == "error" || status >= 400 && !(isAbsent(e.Message) && isAbsent(e.Type)):
+	case e.isFlat(status):
 		s.shape = shapeFlat
 		s.fill(e.errorFields)
+		if s.kind == "error" { // says only that it is one
+			s.kind = ""
+		}
 	case !isAbsent(e.Detail):
 		s.shape, s.message = shapeFlat, sentence(e.Detail)
 	}
 	return s
+}
+
+// open reads a body's envelope; Google puts it into a list where a stream was asked for that is one document.
+func open(body []byte) (envelope, bool) {
+	var e envelope
+	if bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) {
+		var list []envelope
+		if json.Unmarshal(body, &list) != nil || len(list) == 0 {
+			return e, false
+		}
+		return list[len(list)-1], true
+	}
+	return e, json.Unmarshal(body, &e) == nil
 }
 
 // nested reads {"error": {…}} of the shapes A, B and C.
@@ -102,13 +144,43 @@ func (s *said) fill(f errorFields) {
 	if s.kind == "" && !isNumber(f.Status) {
 		s.kind = text(f.Status)
 	}
+	s.detailed(f.Details)
 	if !isNumber(f.Code) {
-		s.code = text(f.Code)
+		s.code = cmp.Or(text(f.Code), s.code)
 		return
 	}
 	// A number is an HTTP status again. Inside a 200 it is the true one.
 	if n, err := strconv.Atoi(string(f.Code)); err == nil && s.status < 400 && n >= 400 && n < 600 {
 		s.status = n
+	}
+}
+
+// detail is what the structured details of an error may say: Google's are a list, Anthropic's one object.
+type detail struct {
+	Reason     string `json:"reason"`
+	RetryDelay string `json:"retryDelay"`
+	Violations []struct {
+		QuotaID string `json:"quotaId"`
+	} `json:"violations"`
+	ErrorCode string `json:"error_code"`
+}
+
+// detailed takes out of the details what the table asks for.
+func (s *said) detailed(raw json.RawMessage) {
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &list) != nil {
+		list = []json.RawMessage{raw}
+	}
+	for _, item := range list {
+		var d detail
+		if json.Unmarshal(item, &d) != nil {
+			continue
+		}
+		s.code = cmp.Or(s.code, d.ErrorCode, d.Reason)
+		s.delay = cmp.Or(s.delay, d.RetryDelay)
+		for _, v := range d.Violations {
+			s.quotas = append(s.quotas, v.QuotaID)
+		}
 	}
 }
 

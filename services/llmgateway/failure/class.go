@@ -1,15 +1,15 @@
 // Package failure knows what it means when a provider's answer is not the answer that was asked for: its class, a stable
 // reason code, and the wait that the provider asked for.
 //
-// All knowledge about providers' errors stands in one table (table.go). It is consulted in a fixed order: exact code, exact
-// type, a narrow phrase of the message, HTTP status. Texts decide only where the table says so: providers write "quota"
-// when they mean a rate, and echo what they were sent. The package is pure.
+// All knowledge about providers' errors stands in one table (table.go), with a part for each dialect. It is consulted in a
+// fixed order: exact code, exact type, a narrow phrase of the message, HTTP status. Texts decide only where the table says
+// so: providers write "quota" when they mean a rate, and echo what they were sent. Whatever is said with it, a 5xx never is
+// permanent, and a 401 or 403 is a matter of the key unless a row names it. The package is pure.
 package failure
 
 import (
 	"net/http"
 	"strconv"
-	"time"
 )
 
 // Class says what may be done about a failure.
@@ -93,25 +93,13 @@ const (
 	ReasonEmpty       = "answer_empty"
 	ReasonTooLong     = "answer_too_long"
 	ReasonNotJSON     = "json_validation_error"
+	ReasonMismatch    = "schema_mismatch"
 	ReasonTruncated   = "truncated"
 	ReasonUnavailable = "model_unavailable"
 	ReasonDeadline    = "deadline_exceeded"
 	ReasonBudget      = "budget_exceeded"
 	ReasonInput       = "invalid_input"
 )
-
-// Failure is one request's failure. The zero value is none.
-type Failure struct {
-	Class Class
-	// Reason is the stable code; empty for None.
-	Reason string
-	// Message is for people: what the provider said, cut short.
-	Message string
-	// Wait is the least wait that the provider stated; 0 for none.
-	Wait time.Duration
-	// AnswerAtFault is true when an answer came, was paid, and is of no use, so that asking again is a new question.
-	AnswerAtFault bool
-}
 
 // reasonOf gives the code that follows from class and HTTP status where the table names none.
 func reasonOf(class Class, status int) string {

@@ -1,35 +1,61 @@
 package failure
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"time"
 )
 
-// maxMessage bounds what is passed on of a provider's message.
-const maxMessage = 300
-
 // Classify says what an HTTP answer means that was read to its end. It is None when the status is 2xx and the body holds no
 // error; whether such a body is the answer that was asked for is for its reader to say (see Finish).
 func Classify(d Dialect, status int, header http.Header, body []byte, now time.Time) Failure {
 	s := read(status, body)
+	s.header = header
 	if status < 300 && !s.found() {
 		return Failure{}
 	}
-	f := decide(d, s)
-	f.Wait = statedWait(header, body, now)
+	f := decide(d, s, now)
 	f.Message = s.describe()
 	return f
+}
+
+// ClassifyEvent says what an event of a stream means, or a line of one, whose status was 200 before the error came. It is
+// None for an event that holds no error.
+func ClassifyEvent(d Dialect, event []byte, header http.Header, now time.Time) Failure {
+	return Classify(d, http.StatusOK, header, event, now)
+}
+
+// decide applies the table, and adds the wait: the longest of those that the provider states and that its rules know.
+func decide(d Dialect, s said, now time.Time) Failure {
+	for _, r := range rules(d) {
+		if !r.applies(s) {
+			continue
+		}
+		f := r.failure(s)
+		f.Wait = statedWait(s, now)
+		if r.until != nil {
+			f.Wait = max(f.Wait, until(r.until(s, now), now))
+		}
+		if f.Wait > 0 {
+			f.ResumeAt = now.Add(f.Wait).UTC()
+		}
+		return f
+	}
+	return Failure{Class: Transient, Reason: transientReason(s.status)}
 }
 
 // Finish says what the end of an answer with status 200 means: the provider's own word, or one of the Finish constants. It
 // is None for the words that stand for a good end, and for those that are not known.
 func Finish(d Dialect, word string) Failure {
+	if word == "" {
+		return Failure{}
+	}
 	s := said{status: http.StatusOK, finish: word}
-	for _, r := range table() {
-		if r.finish != nil && r.applies(d, s) {
-			return r.failure(s, ending(word))
+	for _, r := range rules(d) {
+		if r.ends() && r.applies(s) {
+			f := r.failure(s)
+			f.Message = forPeople(ending(word))
+			return f
 		}
 	}
 	return Failure{}
@@ -37,8 +63,11 @@ func Finish(d Dialect, word string) Failure {
 
 // ending says in words how an answer ended that is of no use.
 func ending(word string) string {
+	if reason, blocked := strings.CutPrefix(word, FinishBlocked); blocked {
+		return "the provider refused the prompt (block reason " + reason + ")"
+	}
 	switch word {
-	case "length", "max_output_tokens":
+	case "length", "max_output_tokens", "max_tokens", "MAX_TOKENS":
 		return "the answer was cut off at its limit of tokens (finish reason " + word + "): raise max_output_tokens, or ask for less"
 	case FinishRefusal:
 		return "the model refused to answer"
@@ -48,6 +77,8 @@ func ending(word string) string {
 		return "the answer is not in the form that the provider promises"
 	case FinishTooLong:
 		return "the answer is longer than is read"
+	case FinishCut:
+		return "the streamed answer ended before it was whole"
 	default:
 		return "the answer ended with the finish reason " + word
 	}
@@ -56,6 +87,7 @@ func ending(word string) string {
 // Transport says what a connection's failure means: before the whole request was written, nothing can have been charged;
 // after it, nobody knows.
 func Transport(sent, timedOut bool, message string) Failure {
+	message = forPeople(message)
 	switch {
 	case !sent:
 		return Failure{Class: Transient, Reason: ReasonNetwork, Message: message}
@@ -66,43 +98,5 @@ func Transport(sent, timedOut bool, message string) Failure {
 	}
 }
 
-func decide(d Dialect, s said) Failure {
-	for _, r := range table() {
-		if r.applies(d, s) {
-			return r.failure(s, "")
-		}
-	}
-	return Failure{Class: Transient, Reason: transientReason(s.status)}
-}
-
-func (r rule) failure(s said, message string) Failure {
-	f := Failure{Class: r.class, Reason: r.reason, Message: message, AnswerAtFault: r.atFault}
-	if f.Reason == "" {
-		f.Reason = reasonOf(r.class, s.status)
-	}
-	return f
-}
-
-// describe is what the provider said, in one line of bounded length.
-func (s said) describe() string {
-	words := []string{fmt.Sprintf("status %d", s.status)}
-	for _, word := range []string{s.code, s.kind} {
-		if word != "" {
-			words = append(words, word)
-			break
-		}
-	}
-	text := strings.Join(words, " ")
-	if message := strings.Join(strings.Fields(s.message), " "); message != "" {
-		text += ": " + message
-	}
-	return shorten(text)
-}
-
-// shorten cuts a text at a rune's border.
-func shorten(text string) string {
-	if len(text) <= maxMessage {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxMessage], "") + "…"
-}
+// Cancel is the failure of a request that we ended ourselves.
+func Cancel() Failure { return Failure{Class: Cancelled, Reason: ReasonCancelled} }

@@ -1,9 +1,7 @@
 package failure
 
 import (
-	"encoding/json"
 	"math"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -20,11 +18,13 @@ const longest = 366 * 24 * time.Hour
 
 // statedWait returns the longest of the waits that the answer states: Retry-After in its forms, Google's RetryInfo, and
 // the reset of every exhausted dimension of a limit. It is never cut short; what makes no sense is ignored.
-func statedWait(header http.Header, body []byte, now time.Time) time.Duration {
-	wait := max(parseMillis(header.Get("Retry-After-Ms")), parseWait(header.Get("Retry-After"), now), retryInfo(body))
-	for name := range header {
-		if reset, ok := resetOf(name); ok && isZero(header.Get(name)) {
-			wait = max(wait, parseWait(header.Get(reset), now))
+func statedWait(s said, now time.Time) time.Duration {
+	wait := max(
+		parseMillis(s.header.Get("Retry-After-Ms")), parseWait(s.header.Get("Retry-After"), now), parseWait(s.delay, now),
+	)
+	for name := range s.header {
+		if reset, ok := resetOf(name); ok && isZero(s.header.Get(name)) {
+			wait = max(wait, parseWait(s.header.Get(reset), now))
 		}
 	}
 	return wait
@@ -64,11 +64,11 @@ func parseWait(value string, now time.Time) time.Duration {
 		return numericWait(n, now)
 	}
 	if d, err := time.ParseDuration(value); err == nil {
-		return clamp(float64(d))
+		return bounded(d)
 	}
 	for _, layout := range []string{time.RFC1123, time.RFC1123Z, time.RFC850, time.ANSIC, time.RFC3339} {
 		if at, err := time.Parse(layout, value); err == nil {
-			return clamp(float64(at.Sub(now)))
+			return until(at, now)
 		}
 	}
 	return 0
@@ -76,35 +76,25 @@ func parseWait(value string, now time.Time) time.Duration {
 
 func numericWait(n float64, now time.Time) time.Duration {
 	switch {
-	case n >= leastEpochMillis:
-		return clamp(n*float64(time.Millisecond) - float64(now.UnixNano()))
-	case n >= leastEpochSeconds:
-		return clamp(n*float64(time.Second) - float64(now.UnixNano()))
+	case n >= leastEpochMillis && n < math.MaxInt64/float64(time.Millisecond):
+		return until(time.UnixMilli(int64(n)), now)
+	case n >= leastEpochSeconds && n < leastEpochMillis:
+		whole, part := math.Modf(n)
+		return until(time.Unix(int64(whole), int64(part*float64(time.Second))), now)
 	default:
 		return clamp(n * float64(time.Second))
 	}
 }
 
-// retryInfo reads google.rpc.RetryInfo from a body of shape C.
-func retryInfo(body []byte) time.Duration {
-	var e struct {
-		Error struct {
-			Details []struct {
-				Type       string `json:"@type"`
-				RetryDelay string `json:"retryDelay"`
-			} `json:"details"`
-		} `json:"error"`
-	}
-	if json.Unmarshal(body, &e) != nil {
+// until is the time from now to a moment, exactly; 0 for one that has passed, and for the zero time.
+func until(at, now time.Time) time.Duration {
+	if at.IsZero() {
 		return 0
 	}
-	for _, d := range e.Error.Details {
-		if wait, err := time.ParseDuration(d.RetryDelay); err == nil && strings.HasSuffix(d.Type, "RetryInfo") {
-			return clamp(float64(wait))
-		}
-	}
-	return 0
+	return bounded(at.Sub(now))
 }
+
+func bounded(d time.Duration) time.Duration { return min(max(d, 0), longest) }
 
 // clamp makes a duration of nanoseconds; what is negative or no number is 0.
 func clamp(ns float64) time.Duration {

@@ -183,7 +183,8 @@ func TestTheLimitsOfAStream(t *testing.T) {
 			provider.Timeouts{FirstEvent: time.Second, Idle: 4 * time.Second}, events(hangs, first), "idle timeout of 4s", 4 * time.Second,
 		},
 		"total, while events come": {
-			provider.Timeouts{Idle: 2 * time.Second, Total: 10500 * time.Millisecond}, every(time.Second, first), "total timeout of 10.5s",
+			provider.Timeouts{Idle: 2 * time.Second, Total: 10500 * time.Millisecond},
+			every(time.Second, first), "total timeout of 10.5s",
 			10500 * time.Millisecond,
 		},
 	} {

@@ -55,7 +55,7 @@ func client(t *testing.T, h http.Handler) *openai.Client {
 func clientOf(t *testing.T, base string) *openai.Client {
 	t.Helper()
 	timeouts := provider.Timeouts{
-		Connect: 2 * time.Second, Write: 2 * time.Second, FirstByte: 150 * time.Millisecond, Idle: 100 * time.Millisecond,
+		Connect: 2 * time.Second, Write: 2 * time.Second, FirstByte: time.Second, Idle: 500 * time.Millisecond,
 	}
 	transport := provider.NewTransport(timeouts)
 	t.Cleanup(transport.CloseIdleConnections)
