@@ -1754,7 +1754,9 @@ type ModelCall struct {
 	// Digest of the prompt's template.
 	PromptVersion string `protobuf:"bytes,13,opt,name=prompt_version,json=promptVersion,proto3" json:"prompt_version,omitempty"`
 	// What was asked: route, messages, schema and parameters, with personal data masked. Only of a single call.
-	Request       *JsonValue `protobuf:"bytes,14,opt,name=request,proto3,oneof" json:"request,omitempty"`
+	Request *JsonValue `protobuf:"bytes,14,opt,name=request,proto3,oneof" json:"request,omitempty"`
+	// When a stored answer of it, first taken for none, was read again and found good; a step that is retried gets it then.
+	CorrectedAt   *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=corrected_at,json=correctedAt,proto3" json:"corrected_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1887,6 +1889,13 @@ func (x *ModelCall) GetRequest() *JsonValue {
 	return nil
 }
 
+func (x *ModelCall) GetCorrectedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CorrectedAt
+	}
+	return nil
+}
+
 // ModelTry is one request to a provider.
 type ModelTry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1933,7 +1942,11 @@ type ModelTry struct {
 	// Names the API key that was used; never the key.
 	KeyId string `protobuf:"bytes,21,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
 	// What came back, byte for byte. Only of a single call.
-	RawAnswer     []byte `protobuf:"bytes,22,opt,name=raw_answer,json=rawAnswer,proto3" json:"raw_answer,omitempty"`
+	RawAnswer []byte `protobuf:"bytes,22,opt,name=raw_answer,json=rawAnswer,proto3" json:"raw_answer,omitempty"`
+	// Time from sending to the first byte of the answer that says something; absent when none came.
+	FirstByte *durationpb.Duration `protobuf:"bytes,23,opt,name=first_byte,json=firstByte,proto3" json:"first_byte,omitempty"`
+	// The form of the answer, by which it is read.
+	Format        string `protobuf:"bytes,24,opt,name=format,proto3" json:"format,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2120,6 +2133,20 @@ func (x *ModelTry) GetRawAnswer() []byte {
 		return x.RawAnswer
 	}
 	return nil
+}
+
+func (x *ModelTry) GetFirstByte() *durationpb.Duration {
+	if x != nil {
+		return x.FirstByte
+	}
+	return nil
+}
+
+func (x *ModelTry) GetFormat() string {
+	if x != nil {
+		return x.Format
+	}
+	return ""
 }
 
 // GetRunCallRequest names a call.
@@ -2866,7 +2893,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x13ListRunCallsRequest\x12\x1f\n" +
 	"\x06run_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x05runId\"@\n" +
 	"\x14ListRunCallsResponse\x12(\n" +
-	"\x05calls\x18\x01 \x03(\v2\x12.pawl.v1.ModelCallR\x05calls\"\x8c\x04\n" +
+	"\x05calls\x18\x01 \x03(\v2\x12.pawl.v1.ModelCallR\x05calls\"\xcb\x04\n" +
 	"\tModelCall\x12\x19\n" +
 	"\bcall_key\x18\x01 \x01(\tR\acallKey\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\tR\x04step\x12\x19\n" +
@@ -2886,10 +2913,11 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"generation\x12\x10\n" +
 	"\x03ask\x18\f \x01(\x05R\x03ask\x12%\n" +
 	"\x0eprompt_version\x18\r \x01(\tR\rpromptVersion\x121\n" +
-	"\arequest\x18\x0e \x01(\v2\x12.pawl.v1.JsonValueH\x01R\arequest\x88\x01\x01B\b\n" +
+	"\arequest\x18\x0e \x01(\v2\x12.pawl.v1.JsonValueH\x01R\arequest\x88\x01\x01\x12=\n" +
+	"\fcorrected_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\vcorrectedAtB\b\n" +
 	"\x06_shardB\n" +
 	"\n" +
-	"\b_request\"\x9f\x06\n" +
+	"\b_request\"\xf1\x06\n" +
 	"\bModelTry\x12\x15\n" +
 	"\x06try_no\x18\x01 \x01(\x05R\x05tryNo\x12\x1a\n" +
 	"\bprovider\x18\x02 \x01(\tR\bprovider\x12\x14\n" +
@@ -2917,7 +2945,10 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"cost_basis\x18\x14 \x01(\tR\tcostBasis\x12\x15\n" +
 	"\x06key_id\x18\x15 \x01(\tR\x05keyId\x12\x1d\n" +
 	"\n" +
-	"raw_answer\x18\x16 \x01(\fR\trawAnswer\"f\n" +
+	"raw_answer\x18\x16 \x01(\fR\trawAnswer\x128\n" +
+	"\n" +
+	"first_byte\x18\x17 \x01(\v2\x19.google.protobuf.DurationR\tfirstByte\x12\x16\n" +
+	"\x06format\x18\x18 \x01(\tR\x06format\"f\n" +
 	"\x11GetRunCallRequest\x12\x1f\n" +
 	"\x06run_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x05runId\x120\n" +
 	"\bcall_key\x18\x02 \x01(\tB\x15\xbaH\x12r\x102\x0e^[0-9a-f]{64}$R\acallKey\"<\n" +
@@ -3096,41 +3127,43 @@ var file_pawl_v1_run_proto_depIdxs = []int32{
 	21, // 35: pawl.v1.ModelCall.tries:type_name -> pawl.v1.ModelTry
 	2,  // 36: pawl.v1.ModelCall.class:type_name -> pawl.v1.RunClass
 	34, // 37: pawl.v1.ModelCall.request:type_name -> pawl.v1.JsonValue
-	36, // 38: pawl.v1.ModelTry.latency:type_name -> google.protobuf.Duration
-	36, // 39: pawl.v1.ModelTry.permit_wait:type_name -> google.protobuf.Duration
-	35, // 40: pawl.v1.ModelTry.sent_at:type_name -> google.protobuf.Timestamp
-	20, // 41: pawl.v1.GetRunCallResponse.call:type_name -> pawl.v1.ModelCall
-	3,  // 42: pawl.v1.WatchRunResponse.run:type_name -> pawl.v1.Run
-	3,  // 43: pawl.v1.CancelRunResponse.run:type_name -> pawl.v1.Run
-	3,  // 44: pawl.v1.RetryRunResponse.run:type_name -> pawl.v1.Run
-	3,  // 45: pawl.v1.RerunRunResponse.run:type_name -> pawl.v1.Run
-	6,  // 46: pawl.v1.RunService.CreateRun:input_type -> pawl.v1.CreateRunRequest
-	8,  // 47: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
-	10, // 48: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
-	12, // 49: pawl.v1.RunService.ListRunSteps:input_type -> pawl.v1.ListRunStepsRequest
-	15, // 50: pawl.v1.RunService.ListRunEvents:input_type -> pawl.v1.ListRunEventsRequest
-	18, // 51: pawl.v1.RunService.ListRunCalls:input_type -> pawl.v1.ListRunCallsRequest
-	22, // 52: pawl.v1.RunService.GetRunCall:input_type -> pawl.v1.GetRunCallRequest
-	24, // 53: pawl.v1.RunService.WatchRun:input_type -> pawl.v1.WatchRunRequest
-	26, // 54: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
-	28, // 55: pawl.v1.RunService.RetryRun:input_type -> pawl.v1.RetryRunRequest
-	30, // 56: pawl.v1.RunService.RerunRun:input_type -> pawl.v1.RerunRunRequest
-	7,  // 57: pawl.v1.RunService.CreateRun:output_type -> pawl.v1.CreateRunResponse
-	9,  // 58: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
-	11, // 59: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
-	13, // 60: pawl.v1.RunService.ListRunSteps:output_type -> pawl.v1.ListRunStepsResponse
-	16, // 61: pawl.v1.RunService.ListRunEvents:output_type -> pawl.v1.ListRunEventsResponse
-	19, // 62: pawl.v1.RunService.ListRunCalls:output_type -> pawl.v1.ListRunCallsResponse
-	23, // 63: pawl.v1.RunService.GetRunCall:output_type -> pawl.v1.GetRunCallResponse
-	25, // 64: pawl.v1.RunService.WatchRun:output_type -> pawl.v1.WatchRunResponse
-	27, // 65: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
-	29, // 66: pawl.v1.RunService.RetryRun:output_type -> pawl.v1.RetryRunResponse
-	31, // 67: pawl.v1.RunService.RerunRun:output_type -> pawl.v1.RerunRunResponse
-	57, // [57:68] is the sub-list for method output_type
-	46, // [46:57] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	35, // 38: pawl.v1.ModelCall.corrected_at:type_name -> google.protobuf.Timestamp
+	36, // 39: pawl.v1.ModelTry.latency:type_name -> google.protobuf.Duration
+	36, // 40: pawl.v1.ModelTry.permit_wait:type_name -> google.protobuf.Duration
+	35, // 41: pawl.v1.ModelTry.sent_at:type_name -> google.protobuf.Timestamp
+	36, // 42: pawl.v1.ModelTry.first_byte:type_name -> google.protobuf.Duration
+	20, // 43: pawl.v1.GetRunCallResponse.call:type_name -> pawl.v1.ModelCall
+	3,  // 44: pawl.v1.WatchRunResponse.run:type_name -> pawl.v1.Run
+	3,  // 45: pawl.v1.CancelRunResponse.run:type_name -> pawl.v1.Run
+	3,  // 46: pawl.v1.RetryRunResponse.run:type_name -> pawl.v1.Run
+	3,  // 47: pawl.v1.RerunRunResponse.run:type_name -> pawl.v1.Run
+	6,  // 48: pawl.v1.RunService.CreateRun:input_type -> pawl.v1.CreateRunRequest
+	8,  // 49: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
+	10, // 50: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
+	12, // 51: pawl.v1.RunService.ListRunSteps:input_type -> pawl.v1.ListRunStepsRequest
+	15, // 52: pawl.v1.RunService.ListRunEvents:input_type -> pawl.v1.ListRunEventsRequest
+	18, // 53: pawl.v1.RunService.ListRunCalls:input_type -> pawl.v1.ListRunCallsRequest
+	22, // 54: pawl.v1.RunService.GetRunCall:input_type -> pawl.v1.GetRunCallRequest
+	24, // 55: pawl.v1.RunService.WatchRun:input_type -> pawl.v1.WatchRunRequest
+	26, // 56: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
+	28, // 57: pawl.v1.RunService.RetryRun:input_type -> pawl.v1.RetryRunRequest
+	30, // 58: pawl.v1.RunService.RerunRun:input_type -> pawl.v1.RerunRunRequest
+	7,  // 59: pawl.v1.RunService.CreateRun:output_type -> pawl.v1.CreateRunResponse
+	9,  // 60: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
+	11, // 61: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
+	13, // 62: pawl.v1.RunService.ListRunSteps:output_type -> pawl.v1.ListRunStepsResponse
+	16, // 63: pawl.v1.RunService.ListRunEvents:output_type -> pawl.v1.ListRunEventsResponse
+	19, // 64: pawl.v1.RunService.ListRunCalls:output_type -> pawl.v1.ListRunCallsResponse
+	23, // 65: pawl.v1.RunService.GetRunCall:output_type -> pawl.v1.GetRunCallResponse
+	25, // 66: pawl.v1.RunService.WatchRun:output_type -> pawl.v1.WatchRunResponse
+	27, // 67: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
+	29, // 68: pawl.v1.RunService.RetryRun:output_type -> pawl.v1.RetryRunResponse
+	31, // 69: pawl.v1.RunService.RerunRun:output_type -> pawl.v1.RerunRunResponse
+	59, // [59:70] is the sub-list for method output_type
+	48, // [48:59] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_run_proto_init() }
