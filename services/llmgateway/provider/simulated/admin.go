@@ -23,7 +23,9 @@ func (p *Provider) DeleteFaults() { p.faults.remove("") }
 // Report tells what the provider has seen, with at most the last newest requests.
 func (p *Provider) Report(last int) Report {
 	r := p.ledger.report(last)
-	r.PeakRequestsPerMinute, r.PeakTokensPerMinute = p.limiter.peaks()
+	r.Peaks, r.PeaksByKey = p.limiter.peaks()
+	r.PeakRequestsPerMinute, r.PeakTokensPerMinute = r.Peaks.RequestsPerMinute, r.Peaks.TokensPerMinute
+	r.AdmittedInFlight = p.limiter.inFlight()
 	return r
 }
 
@@ -35,6 +37,12 @@ func (p *Provider) Forget() {
 
 // SetLimits changes what the provider enforces, for the requests to come.
 func (p *Provider) SetLimits(l Limits) { p.limiter.set(l) }
+
+// Admissions returns the requests that no limit refused, oldest first: the newest 200 000 since it was told to forget.
+func (p *Provider) Admissions() []Admission { return p.ledger.series() }
+
+// SetCache switches on or off that the beginnings of prompts are cached. Off, it forgets them.
+func (p *Provider) SetCache(on bool) { p.cache.turn(on) }
 
 // defaultLast is how many requests GET /admin/requests lists unless it is asked for another number with ?last=.
 const defaultLast = 100
@@ -58,17 +66,22 @@ func (p *Provider) registerAdmin() {
 		writeJSON(w, http.StatusOK, p.limiter.get())
 	})
 	p.mux.HandleFunc("PUT /admin/limits", p.putLimits)
+	p.mux.HandleFunc("GET /admin/admissions", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, map[string]any{"admissions": p.Admissions()})
+	})
+	p.registerCacheAdmin()
+	p.registerBatchAdmin()
 }
 
 func (p *Provider) postFault(w http.ResponseWriter, r *http.Request) {
 	var f Fault
 	if err := decode(r, &f); err != nil {
-		err.write(w)
+		refuseAdmin(w, err)
 		return
 	}
 	id, err := p.Inject(f)
 	if err != nil {
-		invalid("", err.Error()).write(w)
+		refuseAdmin(w, invalid("", err.Error()))
 		return
 	}
 	writeJSON(w, http.StatusCreated, map[string]string{"id": id})
@@ -79,7 +92,7 @@ func (p *Provider) deleteFault(w http.ResponseWriter, r *http.Request) {
 	if !p.DeleteFault(id) {
 		e := invalid("id", fmt.Sprintf("there is no fault %q: it was never asked for, is used up, or was deleted", id))
 		e.status = http.StatusNotFound
-		e.write(w)
+		refuseAdmin(w, e)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -90,7 +103,7 @@ func (p *Provider) getRequests(w http.ResponseWriter, r *http.Request) {
 	if asked := r.URL.Query().Get("last"); asked != "" {
 		n, err := strconv.Atoi(asked)
 		if err != nil || n < 0 {
-			invalid("last", fmt.Sprintf("last is %q: write how many requests to list", asked)).write(w)
+			refuseAdmin(w, invalid("last", fmt.Sprintf("last is %q: write how many requests to list", asked)))
 			return
 		}
 		last = n
@@ -101,19 +114,43 @@ func (p *Provider) getRequests(w http.ResponseWriter, r *http.Request) {
 func (p *Provider) putLimits(w http.ResponseWriter, r *http.Request) {
 	var l Limits
 	if err := decode(r, &l); err != nil {
-		err.write(w)
+		refuseAdmin(w, err)
 		return
 	}
-	if min(l.Concurrency, l.RequestsPerMinute, l.TokensPerMinute) < 0 {
-		invalid("", "a limit must not be negative; 0 means no limit").write(w)
+	if err := l.check(); err != nil {
+		refuseAdmin(w, invalid("", err.Error()))
 		return
 	}
 	p.SetLimits(l)
 	writeJSON(w, http.StatusOK, l)
 }
 
+// cacheSwitch is whether prompts are cached.
+type cacheSwitch struct {
+	On bool `json:"on"`
+}
+
+func (p *Provider) registerCacheAdmin() {
+	show := func(w http.ResponseWriter) { writeJSON(w, http.StatusOK, cacheSwitch{p.cache.isOn()}) }
+	p.mux.HandleFunc("GET /admin/cache", func(w http.ResponseWriter, _ *http.Request) { show(w) })
+	p.mux.HandleFunc("PUT /admin/cache", func(w http.ResponseWriter, r *http.Request) {
+		var s cacheSwitch
+		if err := decode(r, &s); err != nil {
+			refuseAdmin(w, err)
+			return
+		}
+		p.SetCache(s.On)
+		show(w)
+	})
+}
+
+// refuseAdmin answers with an error in the form of OpenAI.
+func refuseAdmin(w http.ResponseWriter, f *failure) {
+	writeJSON(w, f.status, map[string]any{"error": openAI{}.error(f)})
+}
+
 // decode reads a JSON body strictly.
-func decode(r *http.Request, into any) *apiError {
+func decode(r *http.Request, into any) *failure {
 	dec := json.NewDecoder(http.MaxBytesReader(nil, r.Body, maxBody))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(into); err != nil {

@@ -96,7 +96,7 @@ func TestAdminRequests(t *testing.T) {
 	last := report.Requests[1]
 	require.Equal(t, simulated.Record{
 		Number: 3, ReceivedAt: fake.Now().UTC(), CallKey: "key-1", Fingerprint: last.Fingerprint, Model: "sim-large?500", Streamed: true,
-		Outcome: "fault:500", Status: 500,
+		Outcome: "fault:500", Status: 500, Format: "openai", Admitted: true,
 	}, last)
 	status, _ := s.admin(t, "DELETE", "requests", "")
 	require.Equal(t, http.StatusNoContent, status)

@@ -2,158 +2,83 @@ package simulated
 
 import (
 	"context"
-	"io"
 	"net/http"
 )
-
-// serve answers a request that was admitted, or fails as planned.
-func (p *Provider) serve(w http.ResponseWriter, r *http.Request, c *call) {
-	ctx := r.Context()
-	if err := p.wait(ctx, c); err != nil {
-		return
-	}
-	f := c.plan.outcome
-	if f == nil {
-		p.answer(w, r, c)
-		return
-	}
-	if f.Kind != kindHold {
-		c.record.Outcome = outcomeFault + f.Kind
-	}
-	switch f.Kind {
-	case kindCut:
-		panic(http.ErrAbortHandler)
-	case kindHang:
-		<-ctx.Done()
-		return
-	case kindHold:
-		select {
-		case <-c.plan.release:
-		case <-ctx.Done():
-			return
-		}
-	case kindKeepAlive:
-		p.keepAlive(ctx, w, c, f)
-		return
-	}
-	if f.fixed(w, r, c) {
-		return
-	}
-	p.answer(w, r, c)
-}
-
-// fixed answers with what does not depend on the prompt, and reports whether it did.
-func (f *Fault) fixed(w http.ResponseWriter, r *http.Request, c *call) bool {
-	if e := f.apiError(r); e != nil {
-		c.record.Status = e.status
-		e.write(w)
-		return true
-	}
-	c.record.Status = http.StatusOK
-	switch f.Kind {
-	case kindErrorIn200:
-		writeErrorAsSuccess(w, c.Stream)
-	case kindNotJSON:
-		w.Header().Set("Content-Type", "text/html")
-		_, _ = io.WriteString(w, "<html><body><h1>Simulated</h1>This is not JSON.</body></html>\n")
-	case kindReply:
-		c.record.Status = f.Reply.Status
-		for name, value := range f.Reply.Header {
-			w.Header().Set(name, value)
-		}
-		w.WriteHeader(f.Reply.Status)
-		_, _ = w.Write(f.Reply.content())
-	default:
-		return false
-	}
-	return true
-}
-
-// writeErrorAsSuccess answers with an error under the status 200, as gateways do that began to answer too early.
-func writeErrorAsSuccess(w http.ResponseWriter, stream bool) {
-	e := map[string]any{"error": &apiError{
-		Type: "server_error", Code: "server_error", Message: "An error inside a success was asked for at the simulated provider.",
-	}}
-	if !stream {
-		writeJSON(w, http.StatusOK, e)
-		return
-	}
-	w.Header().Set("Content-Type", "text/event-stream")
-	_, _ = w.Write(event(marshal(e)))
-}
-
-// keepAlive sends what keeps a connection open and is no progress, until the caller goes away.
-func (p *Provider) keepAlive(ctx context.Context, w http.ResponseWriter, c *call, f *Fault) {
-	sign := "\n"
-	w.Header().Set("Content-Type", "application/json")
-	if c.Stream {
-		sign = ": keep-alive\n\n"
-		w.Header().Set("Content-Type", "text/event-stream")
-	}
-	for {
-		if _, err := io.WriteString(w, sign); err != nil {
-			return
-		}
-		flush(w)
-		if p.clock.Sleep(ctx, f.wait) != nil {
-			return
-		}
-	}
-}
 
 // drips is into how many pieces an answer is cut that is not streamed and yet comes piece by piece.
 const drips = 16
 
-// answer makes the completion and sends it in the form that was asked for.
-func (p *Provider) answer(w http.ResponseWriter, r *http.Request, c *call) {
-	done, bad := p.complete(c)
+// reply makes the answer and sends it in the form that was asked for.
+func (p *Provider) reply(ctx context.Context, w http.ResponseWriter, c *call) {
+	a, bad := p.answer(c)
 	if bad != nil {
-		c.record.fail(outcomeInvalid, bad.status)
-		bad.write(w)
+		c.record.fail(outcomeInvalid, c.form.refuse(w, c.record.Number, bad))
 		return
 	}
-	c.record.Status = http.StatusOK
-	c.record.PromptTokens, c.record.CompletionTokens = done.usage.Prompt, done.usage.Completion
-	var pieces [][]byte
-	if c.Stream {
-		w.Header().Set("Content-Type", "text/event-stream")
-		pieces = done.events(c.StreamOptions.IncludeUsage)
+	c.spent = a.usage
+	c.record.PromptTokens, c.record.CompletionTokens, c.record.CachedTokens = a.usage.prompt, a.usage.output, a.usage.cached
+	c.begin(w)
+	var pieces []piece
+	if c.stream {
+		pieces = c.writer.pieces(c.question, a)
 	} else {
-		w.Header().Set("Content-Type", "application/json")
-		pieces = c.plan.slice(done.whole())
+		pieces = c.plan.slice(c.writer.whole(c.question, a))
 	}
-	p.deliver(r.Context(), w, c, pieces)
+	p.deliver(ctx, w, c, pieces)
 }
 
 // slice cuts a whole answer into pieces if the plan sends them apart.
-func (p plan) slice(whole []byte) [][]byte {
+func (p plan) slice(whole []byte) []piece {
 	if p.drip == nil && !p.breaks() {
-		return [][]byte{whole}
+		return []piece{{data: whole}}
 	}
 	size := max(1, len(whole)/drips)
-	var pieces [][]byte
+	var pieces []piece
 	for len(whole) > size {
-		pieces = append(pieces, whole[:size])
+		pieces = append(pieces, piece{whole[:size], true})
 		whole = whole[size:]
 	}
-	return append(pieces, whole)
+	return append(pieces, piece{whole, true})
 }
 
-// breaks reports whether the answer ends before it is complete.
+// breaks reports whether the answer ends, or stops, before it is complete.
 func (p plan) breaks() bool {
-	return p.outcome != nil && (p.outcome.Kind == kindCutBody || p.outcome.Kind == kindUnfinished)
+	if p.outcome == nil {
+		return false
+	}
+	switch p.outcome.Kind {
+	case kindCutBody, kindUnfinished, kindHangBody, kindErrorEvent:
+		return true
+	}
+	return false
 }
 
-// deliver writes the pieces, with pauses between them if so planned, and stops halfway if so planned.
-func (p *Provider) deliver(ctx context.Context, w http.ResponseWriter, c *call, pieces [][]byte) {
+// breakAt returns before which piece the answer breaks off: after as many deltas as the fault says, or in the middle. If there
+// are fewer, it is the last piece, so that no broken answer is ever whole.
+func (f *Fault) breakAt(pieces []piece) int {
+	if f.after < 0 {
+		return len(pieces) / 2
+	}
+	deltas := 0
 	for i, piece := range pieces {
-		if c.plan.breaks() && i == len(pieces)/2 {
-			if c.plan.outcome.Kind == kindCutBody {
-				panic(http.ErrAbortHandler)
-			}
-			return
+		if deltas == f.after {
+			return i
 		}
-		if _, err := w.Write(piece); err != nil {
+		if piece.delta {
+			deltas++
+		}
+	}
+	return len(pieces) - 1
+}
+
+// deliver writes the pieces, with pauses between them if so planned, and breaks off if so planned.
+func (p *Provider) deliver(ctx context.Context, w http.ResponseWriter, c *call, pieces []piece) {
+	end := len(pieces)
+	if c.plan.breaks() {
+		end = c.plan.outcome.breakAt(pieces)
+	}
+	for _, piece := range pieces[:end] {
+		if _, err := w.Write(piece.data); err != nil {
 			return
 		}
 		if len(pieces) > 1 {
@@ -163,14 +88,29 @@ func (p *Provider) deliver(ctx context.Context, w http.ResponseWriter, c *call, 
 			return
 		}
 	}
+	if c.plan.breaks() {
+		c.breakOff(ctx, w)
+		return
+	}
 	if c.record.Outcome == outcomeRunning {
 		c.record.Outcome = outcomeAnswered
 	}
 }
 
-// flush sends what was written so far. A writer that cannot sends it later.
-func flush(w http.ResponseWriter) {
-	if f, ok := w.(http.Flusher); ok {
-		f.Flush()
+// breakOff does what comes in place of the rest of an answer.
+func (c *call) breakOff(ctx context.Context, w http.ResponseWriter) {
+	switch c.plan.outcome.Kind {
+	case kindCutBody:
+		flush(w)
+		panic(http.ErrAbortHandler)
+	case kindHangBody:
+		flush(w)
+		<-ctx.Done()
+	case kindErrorEvent:
+		e := &failure{kind: failStatus, status: statusOverloaded, message: "An error inside a stream was asked for at the simulated provider."}
+		_, _ = w.Write(c.form.event(c.record.Number, e))
 	}
 }
+
+// statusOverloaded is what some providers answer when they, and not the account, are at their limit.
+const statusOverloaded = 529

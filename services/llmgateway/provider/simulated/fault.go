@@ -13,34 +13,11 @@ import (
 //
 //	{"kind": "429", "argument": "2s", "count": 3, "model": "sim-small"}
 //
-// The kinds are:
-//
-//	400 … 599        an error with this status; argument: Retry-After as a duration (429, 503 and 529 mostly)
-//	quota            429 insufficient_quota, without Retry-After
-//	context_length   400 context_length_exceeded
-//	echo_key         401 with the caller's API key in the message
-//	error_in_200     status 200 with an error as the body
-//	hang             no answer until the caller goes away
-//	hold             as hang, but deleting the fault lets the request go on to its answer (not in a model's name)
-//	keep_alive       blank lines or comments at this interval, and no answer; argument: the interval, a duration
-//	cut              the connection is closed before the answer begins
-//	cut_body         the connection is closed in the middle of the answer
-//	unfinished       the answer ends properly in its middle: half a JSON document, or a stream without its end
-//	not_json         status 200 with a page of HTML
-//	empty            no choices
-//	truncated        half of the answer, finish_reason length
-//	content_filter   half of the answer, finish_reason content_filter
-//	refusal          a refusal in place of content
-//	bad_schema       JSON that breaks the schema that was asked for
-//	reply            the fault's reply, as it is
-//	latency          the answer begins late; argument: a Latency such as 80ms or 80ms~400ms
-//	drip             the answer comes in small pieces; argument: the pause between them, a duration
-//
-// The last two change how an answer comes and go together with any other.
+// The package's comment lists the kinds.
 type Fault struct {
 	// ID names the fault in DELETE /admin/faults/{id}. The provider gives it.
 	ID string `json:"id,omitempty"`
-	// Kind is one of the above.
+	// Kind is one of those that the package's comment lists.
 	Kind string `json:"kind"`
 	// Argument is what the kind says; empty means its default.
 	Argument string `json:"argument,omitempty"`
@@ -50,12 +27,17 @@ type Fault struct {
 	Model string `json:"model,omitempty"`
 	// Contains restricts it to requests with this text in a message.
 	Contains string `json:"contains,omitempty"`
+	// Format restricts it to requests of this format: openai, anthropic or gemini.
+	Format string `json:"format,omitempty"`
 	// Reply is the answer of kind reply.
 	Reply *Reply `json:"reply,omitempty"`
 
-	status  int           // of an error
-	wait    time.Duration // the argument of all kinds but latency
+	status  int           // of an error, or of a page
+	wait    time.Duration // the argument of kinds that take a time
+	waitAs  waitForm
+	after   int // deltas that come before it; -1: half of the answer
 	latency Latency
+	usage   usage
 }
 
 // Reply is an answer given byte by byte.
@@ -75,39 +57,6 @@ func (r *Reply) content() []byte {
 	return []byte(r.Body)
 }
 
-const (
-	kindQuota         = "quota"
-	kindContextLength = "context_length"
-	kindEchoKey       = "echo_key"
-	kindErrorIn200    = "error_in_200"
-	kindHang          = "hang"
-	kindHold          = "hold"
-	kindKeepAlive     = "keep_alive"
-	kindCut           = "cut"
-	kindCutBody       = "cut_body"
-	kindUnfinished    = "unfinished"
-	kindNotJSON       = "not_json"
-	kindEmpty         = "empty"
-	kindTruncated     = "truncated"
-	kindContentFilter = "content_filter"
-	kindRefusal       = "refusal"
-	kindBadSchema     = "bad_schema"
-	kindReply         = "reply"
-	kindLatency       = "latency"
-	kindDrip          = "drip"
-)
-
-// plainKinds are the kinds that take no argument.
-func plainKinds() []string {
-	return []string{
-		kindQuota, kindContextLength, kindEchoKey, kindErrorIn200, kindHang, kindHold, kindCut, kindCutBody, kindUnfinished,
-		kindNotJSON, kindEmpty, kindTruncated, kindContentFilter, kindRefusal, kindBadSchema, kindReply,
-	}
-}
-
-// defaultPause is the interval of keep_alive and drip without an argument.
-const defaultPause = 100 * time.Millisecond
-
 // parse checks the fault and reads its kind and argument.
 func (f *Fault) parse() error {
 	if f.Count < 0 {
@@ -119,75 +68,121 @@ func (f *Fault) parse() error {
 	if f.Reply != nil && (f.Reply.Status < 200 || f.Reply.Status > 599) {
 		return fmt.Errorf("reply.status is %d: write a status from 200 to 599", f.Reply.Status)
 	}
-	status, err := strconv.Atoi(f.Kind)
-	switch {
-	case err == nil && status >= 400 && status <= 599:
-		f.status = status
-		return f.parseWait(0)
-	case f.Kind == kindKeepAlive || f.Kind == kindDrip:
-		return f.parseWait(defaultPause)
-	case f.Kind == kindLatency:
-		return f.latency.UnmarshalText([]byte(f.Argument))
-	case !slices.Contains(plainKinds(), f.Kind):
-		return fmt.Errorf("there is no fault %q: write a status from 400 to 599, %s, %s, %s or %s", f.Kind,
-			strings.Join(plainKinds(), ", "), kindKeepAlive, kindLatency, kindDrip)
-	case f.Argument != "":
-		return fmt.Errorf("%s takes no argument, and has %q", f.Kind, f.Argument)
+	if f.Format != "" && !slices.Contains(formats(), f.Format) {
+		return fmt.Errorf("there is no format %q: write one of %s", f.Format, strings.Join(formats(), ", "))
 	}
-	return nil
+	if status, err := strconv.Atoi(f.Kind); err == nil && status >= 400 && status <= 599 {
+		f.status = status
+		return f.parseWait()
+	}
+	for _, k := range kinds() {
+		if k.name == f.Kind {
+			return f.parseArgument(k)
+		}
+	}
+	return fmt.Errorf("there is no fault %q: write a status from 400 to 599, or one of %s", f.Kind, strings.Join(kindNames(), ", "))
 }
 
-func (f *Fault) parseWait(otherwise time.Duration) error {
-	f.wait = otherwise
+// parseArgument reads the argument of a kind with a name.
+func (f *Fault) parseArgument(k kind) (err error) {
+	switch k.argument {
+	case argNone:
+		if f.Argument != "" {
+			return fmt.Errorf("%s takes no argument, and has %q", f.Kind, f.Argument)
+		}
+	case argPause:
+		return f.parsePause()
+	case argWait:
+		return f.parseWait()
+	case argDeltas:
+		f.after, err = f.parseNumber(-1, 0, 1_000_000)
+	case argStatus:
+		f.status, err = f.parseNumber(http.StatusOK, http.StatusOK, 599)
+	case argLatency:
+		err = f.latency.UnmarshalText([]byte(f.Argument))
+	case argUsage:
+		f.usage, err = parseUsage(f.Argument)
+	}
+	return err
+}
+
+// parseNumber reads the argument as a number between least and most.
+func (f *Fault) parseNumber(otherwise, least, most int) (int, error) {
+	if f.Argument == "" {
+		return otherwise, nil
+	}
+	n, err := strconv.Atoi(f.Argument)
+	if err != nil || n < least || n > most {
+		return 0, fmt.Errorf("%q is no argument for %s: write a number from %d to %d", f.Argument, f.Kind, least, most)
+	}
+	return n, nil
+}
+
+// defaultPause is the interval of keep_alive and drip without an argument.
+const defaultPause = 100 * time.Millisecond
+
+func (f *Fault) parsePause() error {
+	f.wait = defaultPause
 	if f.Argument == "" {
 		return nil
 	}
 	wait, err := time.ParseDuration(f.Argument)
-	if err != nil || wait < 0 || wait == 0 && otherwise > 0 {
+	if err != nil || wait <= 0 {
 		return fmt.Errorf("%q is no argument for %s: write a duration such as 500ms or 2s", f.Argument, f.Kind)
 	}
 	f.wait = wait
 	return nil
 }
 
-// shapes reports whether the fault only changes how an answer comes.
-func (f *Fault) shapes() bool { return f.Kind == kindLatency || f.Kind == kindDrip }
-
-// apiError returns the error that the fault answers with, nil if it is of another kind.
-func (f *Fault) apiError(r *http.Request) *apiError {
-	switch f.Kind {
-	case kindQuota:
-		return &apiError{
-			status: http.StatusTooManyRequests, Type: "insufficient_quota", Code: "insufficient_quota",
-			Message: "You exceeded your current quota at the simulated provider, please check your plan and billing details.",
-		}
-	case kindContextLength:
-		return &apiError{
-			status: http.StatusBadRequest, Type: "invalid_request_error", Param: "messages", Code: "context_length_exceeded",
-			Message: "This simulated model's maximum context length is 8192 tokens. Please reduce the length of the messages.",
-		}
-	case kindEchoKey:
-		return &apiError{
-			status: http.StatusUnauthorized, Type: "invalid_request_error", Code: "invalid_api_key",
-			Message: "Incorrect API key provided: " + bearer(r) + ". This error is simulated.",
-		}
-	}
-	if f.status == 0 {
+// parseWait reads how long the caller is told to wait, and in which form.
+func (f *Fault) parseWait() error {
+	if f.Argument == "" {
 		return nil
 	}
-	e := &apiError{status: f.status, retryAfter: f.wait, Type: "invalid_request_error", Message: "A fault was asked for at the simulated provider."}
-	switch {
-	case f.status == http.StatusTooManyRequests:
-		e.Type, e.Code = "requests", "rate_limit_exceeded"
-	case f.status == http.StatusServiceUnavailable:
-		e.Type, e.Code = "service_unavailable_error", "server_is_overloaded"
-	case f.status == statusOverloaded:
-		e.Type = "overloaded_error"
-	case f.status >= 500:
-		e.Type = "server_error"
+	duration, form, _ := strings.Cut(f.Argument, ":")
+	wait, err := time.ParseDuration(duration)
+	if err != nil || wait < 0 || !slices.Contains([]waitForm{waitUsual, waitSeconds, waitMillis, waitDate}, waitForm(form)) {
+		return fmt.Errorf("%q is no argument for %s: write a duration such as 500ms or 2s, and :seconds, :ms or :date after it "+
+			"for one header alone", f.Argument, f.Kind)
+	}
+	f.wait, f.waitAs = wait, waitForm(form)
+	return nil
+}
+
+// shapes reports whether the fault only changes how an answer comes, or what it is said to cost.
+func (f *Fault) shapes() bool {
+	return f.Kind == kindLatency || f.Kind == kindDrip || f.Kind == kindUsage
+}
+
+// failure returns the error that the fault answers a call with, nil if it is of another kind.
+func (f *Fault) failure(key string, q *question) *failure {
+	e := &failure{wait: f.wait, waitAs: f.waitAs, message: "A fault was asked for at the simulated provider."}
+	switch f.Kind {
+	case kindQuota:
+		e.kind = failQuota
+		e.message = "You exceeded your current quota at the simulated provider, please check your plan and billing details."
+	case kindDaily:
+		e.kind = failDaily
+		e.message = "The simulated provider's limit of requests per day is reached."
+	case kindContextLength:
+		e.kind, e.param = failTooLong, "messages"
+		e.message = "This simulated model's maximum context length is 8192 tokens. Please reduce the length of the messages."
+	case kindNoModel:
+		name, _, _ := strings.Cut(q.model, "?")
+		e.kind, e.param, e.model, e.message = failModel, "model", name, fmt.Sprintf("The model %q does not exist.", name)
+	case kindEchoKey:
+		e.kind, e.message = failKey, "Incorrect API key provided: "+key+". This error is simulated."
+	case kindEchoPrompt:
+		e.kind, e.status = failInvalid, http.StatusBadRequest
+		e.message = "The simulated provider could not read this prompt: " + q.prompt().Instructions + "\n" + q.prompt().Text
+	default:
+		e.kind, e.status = failStatus, f.status
+		if f.status == http.StatusTooManyRequests {
+			e.kind = failRequests
+		}
+		if f.status == 0 || f.Kind == kindHTML {
+			return nil
+		}
 	}
 	return e
 }
-
-// statusOverloaded is what some providers answer when they, and not the account, are at their limit.
-const statusOverloaded = 529

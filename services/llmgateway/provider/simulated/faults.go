@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 )
 
@@ -13,6 +12,7 @@ type plan struct {
 	outcome *Fault          // nil: it is answered
 	latency *Fault          // nil: as configured
 	drip    *Fault          // nil: at once
+	usage   *Fault          // nil: as it is
 	release <-chan struct{} // closed when a hold is deleted; nil if nothing holds it
 }
 
@@ -24,6 +24,8 @@ func (p *plan) add(f *Fault) {
 		slot = &p.latency
 	case kindDrip:
 		slot = &p.drip
+	case kindUsage:
+		slot = &p.usage
 	}
 	if *slot == nil {
 		*slot = f
@@ -133,6 +135,17 @@ func (f *faults) take(o *order, p *plan) {
 	}
 }
 
+// scripted is plan for a request to which only the faults of the model's name apply.
+func (f *faults) scripted(c *call) plan {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var p plan
+	if len(c.script.faults) > 0 {
+		f.follow(c, &p)
+	}
+	return p
+}
+
 // follow goes one try further in a conversation's script. f.mu is held.
 func (f *faults) follow(c *call, p *plan) {
 	key := c.conversation()
@@ -151,21 +164,6 @@ func (f *faults) follow(c *call, p *plan) {
 
 // matches reports whether a fault is meant for this request.
 func (c *call) matches(f *Fault) bool {
-	if f.Model != "" && f.Model != c.script.model {
-		return false
-	}
-	return f.Contains == "" || slices.ContainsFunc(c.Messages, func(m chatMessage) bool { return strings.Contains(string(m.Content), f.Contains) })
-}
-
-// conversation identifies a dialogue: its model and its messages up to the first of the user's.
-func (c *call) conversation() [sha256.Size]byte {
-	h := sha256.New()
-	h.Write([]byte(c.Model)) // never fails
-	for _, m := range c.Messages {
-		h.Write([]byte("\x00" + m.Role + "\x00" + string(m.Content)))
-		if m.Role == "user" {
-			break
-		}
-	}
-	return [sha256.Size]byte(h.Sum(nil))
+	return (f.Model == "" || f.Model == c.script.model) && (f.Format == "" || f.Format == c.form.name()) &&
+		(f.Contains == "" || c.says(f.Contains))
 }

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-	"time"
 
 	"pawl.internal/services/internal/clock"
 )
@@ -27,25 +26,6 @@ const (
 	headerRequestID = "X-Client-Request-Id"
 )
 
-// Record is what the provider remembers of one request.
-type Record struct {
-	// Number counts requests from 1, in the order of their arrival.
-	Number     int       `json:"number"`
-	ReceivedAt time.Time `json:"received_at"`
-	// CallKey is the header X-Pawl-Call-Key, or else X-Client-Request-Id.
-	CallKey string `json:"call_key,omitempty"`
-	// Fingerprint is a digest of the request's body: equal requests have the same.
-	Fingerprint      string `json:"fingerprint,omitempty"`
-	Model            string `json:"model,omitempty"`
-	Streamed         bool   `json:"streamed,omitempty"`
-	Outcome          string `json:"outcome"`
-	Status           int    `json:"status,omitempty"` // 0: no answer began
-	PromptTokens     int    `json:"prompt_tokens,omitempty"`
-	CompletionTokens int    `json:"completion_tokens,omitempty"`
-	// Seconds is how long it took.
-	Seconds float64 `json:"seconds"`
-}
-
 // record is a Record that is being written: by its request alone, until the ledger copies it at its end.
 type record struct {
 	Record
@@ -53,24 +33,6 @@ type record struct {
 }
 
 func (r *record) fail(outcome string, status int) { r.Outcome, r.Status = outcome, status }
-
-// Report is what the provider has seen since it started or was told to forget.
-type Report struct {
-	Received int `json:"received"`
-	InFlight int `json:"in_flight"`
-	// MaxInFlight is the most requests at once, refused ones included.
-	MaxInFlight int `json:"max_in_flight"`
-	// Outcomes counts the requests that ended, by how.
-	Outcomes map[string]int `json:"outcomes"`
-	// PeakRequestsPerMinute and PeakTokensPerMinute are the most that was admitted in any 60 seconds.
-	PeakRequestsPerMinute int `json:"peak_requests_per_minute"`
-	PeakTokensPerMinute   int `json:"peak_tokens_per_minute"`
-	// ByCallKey and ByFingerprint count the remembered requests.
-	ByCallKey     map[string]int `json:"by_call_key"`
-	ByFingerprint map[string]int `json:"by_fingerprint"`
-	// Requests are the newest ones, oldest first.
-	Requests []Record `json:"requests"`
-}
 
 // ledger remembers requests.
 type ledger struct {
@@ -83,6 +45,10 @@ type ledger struct {
 	inFlight      int
 	maxInFlight   int
 	outcomes      map[string]int
+	tally         tally // of those that ended
+	others        map[string]int
+	admissions    []Admission // a ring once it is full
+	nextAdmission int
 	byCallKey     map[string]int
 	byFingerprint map[string]int
 	running       map[int]*Record // as they were when they were identified
@@ -106,6 +72,7 @@ func (l *ledger) forget() {
 func (l *ledger) clear() {
 	l.received, l.maxInFlight, l.oldest, l.ended = l.inFlight, l.inFlight, 0, nil
 	l.outcomes, l.byCallKey, l.byFingerprint = map[string]int{}, map[string]int{}, map[string]int{}
+	l.tally, l.others, l.admissions, l.nextAdmission = newTally(), map[string]int{}, nil, 0
 	for _, r := range l.running {
 		l.count(r, 1)
 	}
@@ -115,8 +82,10 @@ func (l *ledger) clear() {
 }
 
 // begin notes the arrival of a request.
-func (l *ledger) begin(r *http.Request) *record {
-	rec := &record{Record: Record{ReceivedAt: l.clock.Now(), Outcome: outcomeRunning, CallKey: r.Header.Get(headerCallKey)}}
+func (l *ledger) begin(r *http.Request, f form) *record {
+	rec := &record{Record: Record{
+		ReceivedAt: l.clock.Now(), Outcome: outcomeRunning, Format: f.name(), Key: KeyName(f.key(r)), CallKey: r.Header.Get(headerCallKey),
+	}}
 	if rec.CallKey == "" {
 		rec.CallKey = r.Header.Get(headerRequestID)
 	}
@@ -134,7 +103,7 @@ func (l *ledger) begin(r *http.Request) *record {
 // identify notes what a request is, once it has been read.
 func (l *ledger) identify(rec *record, c *call) {
 	rec.Fingerprint = hex.EncodeToString(c.fingerprint[:16])
-	rec.Model, rec.Streamed = c.Model, c.Stream
+	rec.Model, rec.Streamed = c.model, c.stream
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	rec.try = l.byFingerprint[rec.Fingerprint]
@@ -160,6 +129,7 @@ func (l *ledger) end(rec *record) {
 	l.inFlight--
 	delete(l.running, rec.Number)
 	l.outcomes[rec.Outcome]++
+	l.tally.add(&rec.Record)
 	if len(l.ended) < l.remember {
 		l.ended = append(l.ended, rec.Record)
 		return
@@ -188,12 +158,16 @@ func (l *ledger) report(last int) Report {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	requests := slices.Concat(l.ended[l.oldest:], l.ended[:l.oldest])
+	counts := l.tally.clone()
 	for _, r := range l.running {
 		requests = append(requests, *r)
+		counts.add(r)
 	}
 	slices.SortFunc(requests, func(a, b Record) int { return a.Number - b.Number })
 	return Report{
 		Received: l.received, InFlight: l.inFlight, MaxInFlight: l.maxInFlight, Outcomes: maps.Clone(l.outcomes),
-		ByCallKey: maps.Clone(l.byCallKey), ByFingerprint: maps.Clone(l.byFingerprint), Requests: requests[max(0, len(requests)-last):],
+		ByKey: counts.keys, ByModel: counts.models, ByFormat: counts.formats, Others: maps.Clone(l.others),
+		AttemptsPerAnswer: attemptsPerAnswer(requests),
+		ByCallKey:         maps.Clone(l.byCallKey), ByFingerprint: maps.Clone(l.byFingerprint), Requests: requests[max(0, len(requests)-last):],
 	}
 }
