@@ -1,10 +1,10 @@
 package failpoints
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/stretchr/testify/require"
@@ -72,7 +72,7 @@ func (r *rig) settleSlots() {
 func (r *rig) settlePermits() {
 	r.t.Helper()
 	harness.Eventually(r.t, func() error {
-		held, err := r.Redis.Client.HGetAll(r.t.Context(), r.Redis.Prefix+":{permits}:account").Result()
+		held, err := r.Redis.Client.HGetAll(r.t.Context(), r.Redis.Prefix+":permits:{account}").Result()
 		if err != nil {
 			return err
 		}
@@ -81,16 +81,18 @@ func (r *rig) settlePermits() {
 			return err
 		}
 		for replica, value := range held {
-			parts := strings.Split(value, ":")
-			if len(parts) != 3 { // open and seen
+			if !strings.HasPrefix(replica, "r:") { // what all share
 				continue
 			}
-			expires, err := strconv.ParseInt(parts[2], 10, 64)
-			if err != nil {
+			var of struct {
+				Held    [2]int  `json:"k"`
+				Expires float64 `json:"e"`
+			}
+			if err := json.Unmarshal([]byte(value), &of); err != nil {
 				return err
 			}
-			if parts[0] != "0" && expires > now.UnixMilli() {
-				return fmt.Errorf("%s holds %s permits", replica, parts[0])
+			if of.Held != [2]int{} && of.Expires > float64(now.UnixMilli()) {
+				return fmt.Errorf("%s holds %v permits", replica, of.Held)
 			}
 		}
 		return nil

@@ -215,7 +215,7 @@ func (a *attempt) run(found store.Found) (o outcome, decided bool) {
 		}
 		a.failures, a.last = append(a.failures, f), o
 		next, more := r.next(i, f)
-		if !more || a.calls >= int(req.GetCallsLeft()) || a.call.Err() != nil {
+		if !more || a.calls >= int(req.GetCallsLeft()) || a.waitingFor().Err() != nil {
 			return a.giveUp(), true
 		}
 		i = next

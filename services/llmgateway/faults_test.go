@@ -1,6 +1,7 @@
 package llmgateway_test
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	"pawl.internal/services/llmgateway/provider/simulated"
+	"pawl.internal/services/testkit"
 )
 
 func replace(text, old, replacement string) string {
@@ -44,7 +46,6 @@ func TestFailuresOfProviders(t *testing.T) {
 	}{
 		"400":            {simulated.Fault{Kind: "400"}, permanent, "invalid_input", "failed", "counted", false, false},
 		"429":            {simulated.Fault{Kind: "429"}, transient, "provider_429", "failed", "counted", false, false},
-		"429 with wait":  {simulated.Fault{Kind: "429", Argument: "7s"}, transient, "provider_429", "failed", "counted", false, true},
 		"503 with wait":  {simulated.Fault{Kind: "503", Argument: "7s"}, transient, "provider_503", "failed", "counted", false, true},
 		"500":            {simulated.Fault{Kind: "500"}, transient, "provider_500", "failed", "counted", false, false},
 		"529":            {simulated.Fault{Kind: "529"}, transient, "provider_529", "failed", "counted", false, false},
@@ -83,6 +84,37 @@ func TestFailuresOfProviders(t *testing.T) {
 			b.balanced()
 		})
 	}
+}
+
+// A stated wait holds for everybody who counts toward the same limit: nobody asks again before, and nobody waits in line for
+// so long.
+func TestAStatedWaitIsForTheWholeGroup(t *testing.T) {
+	b := newBench(t)
+	gateways := []*gateway{b.gateway(nil), b.gateway(nil)}
+	b.main.inject(t, simulated.Fault{Kind: "429", Argument: "30s", Count: 1})
+	first := gateways[0].failure(t, b.question(b.ids.V7(), "a"))
+	require.True(t, first.GetPark())
+	require.Equal(t, int32(1), first.GetCalls())
+	testkit.Eventually(t, patience, func() error {
+		q := b.question(b.ids.V7(), "b")
+		q.DeadlineIn = durationpb.New(time.Minute)
+		s, err := gateways[1].ask(t.Context(), q)
+		if err != nil || s.failure == nil {
+			return fmt.Errorf("the other gateway has not heard of it: %v %w", s.answer, err)
+		}
+		require.Equal(t, transient, s.failure.GetClass())
+		require.Equal(t, "provider_429", s.failure.GetReason())
+		require.True(t, s.failure.GetPark())
+		require.Greater(t, s.failure.GetRetryAfter().AsDuration(), 20*time.Second)
+		require.Zero(t, s.failure.GetCalls(), "it spends no attempt")
+		require.False(t, s.granted)
+		return nil
+	})
+	q := b.question(b.ids.V7(), "c")
+	q.DeadlineIn = durationpb.New(10 * time.Second)
+	require.Equal(t, "deadline_exceeded", gateways[0].failure(t, q).GetReason(), "the run ends before the wait does")
+	q.Route = "wide"
+	require.Equal(t, "spare", gateways[0].answer(t, q).GetProvider(), "another account is not concerned")
 }
 
 // What failed may be asked again; what was answered, however badly, is answered so again without a request.

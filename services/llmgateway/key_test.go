@@ -38,9 +38,15 @@ func TestWhatIsNotSetIsNotInTheKey(t *testing.T) {
 
 	seen := map[string]string{a.name(): "plain"}
 	for name, change := range map[string]func(*systemv1.GenerateRequest){
-		"part":       func(r *systemv1.GenerateRequest) { r.Messages[0].Parts = []*systemv1.Part{{Kind: &systemv1.Part_Text{Text: "x"}}} },
-		"image":      func(r *systemv1.GenerateRequest) { r.Messages[0].Parts = []*systemv1.Part{{Kind: &systemv1.Part_ImageUrl{ImageUrl: "x"}}} },
-		"call":       func(r *systemv1.GenerateRequest) { r.Messages[0].ToolCalls = []*systemv1.ToolCall{{Id: "1", Name: "f"}} },
+		"part": func(r *systemv1.GenerateRequest) {
+			r.Messages[0].Parts = []*systemv1.Part{{Kind: &systemv1.Part_Text{Text: "x"}}}
+		},
+		"image": func(r *systemv1.GenerateRequest) {
+			r.Messages[0].Parts = []*systemv1.Part{{Kind: &systemv1.Part_ImageUrl{ImageUrl: "x"}}}
+		},
+		"call": func(r *systemv1.GenerateRequest) {
+			r.Messages[0].ToolCalls = []*systemv1.ToolCall{{Id: "1", Name: "f"}}
+		},
 		"result":     func(r *systemv1.GenerateRequest) { r.Messages[0].ToolCallId = "1" },
 		"tool":       func(r *systemv1.GenerateRequest) { r.Tools = []*systemv1.Tool{{Name: "f"}} },
 		"parameters": func(r *systemv1.GenerateRequest) { r.Tools = []*systemv1.Tool{{Name: "f", Parameters: []byte(`{}`)}} },

@@ -8,6 +8,7 @@ import (
 
 	"pawl.internal/services/internal/money"
 	"pawl.internal/services/llmgateway/failure"
+	"pawl.internal/services/llmgateway/permit"
 	"pawl.internal/services/llmgateway/price"
 )
 
@@ -76,6 +77,56 @@ func (m *metrics) tried(provider, model string, f failure.Failure, u price.Usage
 	m.cost.WithLabelValues(provider, model).Add(float64(cost) / float64(money.Dollar))
 	for kind, n := range map[string]int64{"input": u.Input, "cached_input": u.CachedInput, "output": u.Output} {
 		m.tokens.WithLabelValues(provider, model, kind).Add(float64(n))
+	}
+}
+
+// permitCollector reads how limit groups stand whenever metrics are collected: groups come and go.
+type permitCollector struct{ permits *permit.Pool }
+
+// What permitCollector collects.
+func permitGauge(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("pawl_llm_gateway_permit_"+name, help, append([]string{"group"}, labels...), nil)
+}
+
+func (permitCollector) ceiling() *prometheus.Desc {
+	return permitGauge("ceiling_requests", "Requests that may be in flight now, over all replicas; 0 without a limit.")
+}
+
+func (permitCollector) factor() *prometheus.Desc {
+	return permitGauge("limit_ratio", "The part of the configured limits that is used, as the provider's answers have taught.")
+}
+
+func (permitCollector) inFlight() *prometheus.Desc {
+	return permitGauge("in_flight_requests", "Permits that are held, over all replicas.")
+}
+
+func (permitCollector) waiting() *prometheus.Desc {
+	return permitGauge("waiting_calls", "Calls of this replica that wait for a permit.", "class")
+}
+
+func (permitCollector) paused() *prometheus.Desc {
+	return permitGauge("paused_seconds", "How long the group still pauses because the provider asked for it.")
+}
+
+// Describe lists the metrics.
+func (c permitCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{c.ceiling(), c.factor(), c.inFlight(), c.waiting(), c.paused()} {
+		out <- d
+	}
+}
+
+// Collect reads them.
+func (c permitCollector) Collect(out chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	for group, s := range c.permits.States() {
+		gauge(c.ceiling(), float64(s.Ceiling), group)
+		gauge(c.factor(), s.Factor, group)
+		gauge(c.inFlight(), float64(s.InFlight), group)
+		gauge(c.waiting(), float64(s.Waiting[permit.Interactive]), group, "interactive")
+		gauge(c.waiting(), float64(s.Waiting[permit.Batch]), group, "batch")
+		gauge(c.paused(), s.Paused.Seconds(), group)
 	}
 }
 

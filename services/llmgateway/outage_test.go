@@ -184,8 +184,8 @@ func TestI03_TheLimitHoldsAcrossReplicasAndAFlush(t *testing.T) {
 	b.main.awaitInFlight(t, 4)
 	b.flush()
 	testkit.Eventually(t, patience, func() error { // until the replicas have declared themselves, and the pause is over
-		fields, err := b.redis.HLen(t.Context(), b.prefix+":{permits}:account").Result()
-		if err != nil || fields < 4 {
+		fields, err := b.redis.HLen(t.Context(), b.prefix+":permits:{account}").Result()
+		if err != nil || fields < 3 {
 			return fmt.Errorf("%d fields, %w", fields, err)
 		}
 		return nil

@@ -42,16 +42,16 @@ func (r *request) do() (o outcome, decided bool, f failure.Failure) {
 		return outcome{failed: failedUnavailable("no price of " + r.target.Name() + " holds now")}, true, f
 	}
 	asked := r.service.clock.Now()
-	class, lane := r.flight.ask.class()
 	ctx := r.waitingFor()
-	limit := r.target.Provider.Group
-	permit, err := r.service.permits.Acquire(ctx, limit, class, func() { r.flight.markWaiting(limit) })
+	permit, err := r.acquire(ctx)
 	if err != nil {
-		return r.interruptedWith(ctx, err), true, f
+		o, f = r.withoutPermit(ctx, err)
+		return o, true, f
 	}
 	defer permit.Release()
 	wait := r.service.clock.Now().Sub(asked)
-	r.service.metrics.waits.WithLabelValues(limit, lane).Observe(wait.Seconds())
+	_, lane := r.flight.ask.class()
+	r.service.metrics.waits.WithLabelValues(r.target.Provider.Group, lane).Observe(wait.Seconds())
 	r.start(wait)
 	// From here on the gateway waits for the end also when it stops: a row without an answer would be ambiguous.
 	r.flight.markSent(true)
@@ -59,18 +59,22 @@ func (r *request) do() (o outcome, decided bool, f failure.Failure) {
 	failpoint.Hit("gateway.permit.granted")
 	recorded := r.service.clock.Now()
 	if o, verdict := r.record(wait); verdict != store.Admitted {
+		permit.Unsent()
 		undecided := verdict == store.Taken || verdict == store.Unclear
 		return o, !undecided, f
 	}
 	failpoint.Hit("gateway.call.recorded")
 	if o, ok := r.mayStillSend(recorded); !ok {
+		permit.Unsent()
 		return o, true, f
 	}
+	sent := r.service.clock.Now()
 	x, latency := r.send()
 	failpoint.Hit("gateway.answer.read")
-	permit.Release() // storing needs none
+	reading := r.read(x)
+	r.settlePermit(permit, sent, x, reading) // storing needs none
 	failpoint.Hit("gateway.permit.released")
-	o, f = r.settle(x, latency)
+	o, f = r.settle(x, reading, latency)
 	return o, true, f
 }
 
@@ -141,8 +145,7 @@ func (r *request) maxOutput() int64 {
 }
 
 // settle stores what came back, with its cost, before anybody is told of it.
-func (r *request) settle(x provider.Exchange, latency time.Duration) (outcome, failure.Failure) {
-	reading := r.read(x)
+func (r *request) settle(x provider.Exchange, reading provider.Reading, latency time.Duration) (outcome, failure.Failure) {
 	c := &store.Settle{Key: r.flight.ask.key, TryNo: r.tryNo, Outcome: r.outcome(x, reading)}
 	c.Outcome.Latency = latency
 	if wasSent(c.Outcome.State) {

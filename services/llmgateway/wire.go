@@ -125,14 +125,11 @@ func (s *Service) openPermits(ctx context.Context, p *boot.Process, cfg Config) 
 	if err != nil {
 		return err
 	}
-	limits := map[string]int{}
-	for name, group := range s.models.current().catalog.Groups {
-		limits[name] = group.Concurrency
-	}
 	s.permits = permit.New(permit.Deps{
 		Redis: client, Prefix: cfg.Redis.Prefix, Replica: s.lease.holder.String(), Clock: p.Clock, Log: p.Log,
 		Replicas: s.lease.replicas, Degraded: s.metrics.setDegraded,
-	}, permit.Config{TTL: cfg.PermitTTL, Limits: limits})
+	}, permit.Config{TTL: cfg.PermitTTL, Limits: limitsOf(s.models.current().catalog)})
+	p.Metrics.MustRegister(permitCollector{s.permits})
 	return nil
 }
 

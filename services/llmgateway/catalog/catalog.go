@@ -60,6 +60,18 @@ type Group struct {
 	Name string
 	// Concurrency is how many requests may be in flight, over all replicas.
 	Concurrency int
+	// These are per minute, over all replicas; 0 for no limit. Tokens are input and output together.
+	Requests, Tokens, InputTokens, OutputTokens int64
+	// InteractiveReserve is the share of everything that batch calls never use, and BatchFloor the share that they get even
+	// when interactive calls would take all.
+	InteractiveReserve, BatchFloor float64
+	// Adaptive lets the limits fall when the provider says that we ask too fast.
+	Adaptive bool
+}
+
+// defaultGroup is the limit of a group for which the file has none.
+func defaultGroup(name string) Group {
+	return Group{Name: name, Concurrency: defaultConcurrency, BatchFloor: defaultBatchFloor, Adaptive: true}
 }
 
 // Target is one model of one provider.
@@ -86,7 +98,7 @@ type Catalog struct {
 	Groups map[string]Group
 	// Prices are the rows as they were read.
 	Prices []price.Row
-	// Warnings are for the log: what was read and has no effect yet.
+	// Warnings are for the log: what was read and is most likely not what was meant.
 	Warnings []string
 
 	routes map[string][]Target

@@ -80,10 +80,12 @@ func TestAFileIsReadWhole(t *testing.T) {
 		},
 	}, *c.Providers[0])
 	require.Equal(t, map[string]catalog.Group{
-		"account-1": {Name: "account-1", Concurrency: 7}, "sim": {Name: "sim", Concurrency: 64},
+		"account-1": {
+			Name: "account-1", Concurrency: 7, Requests: 3000, Tokens: 2000000, InteractiveReserve: 0.2, BatchFloor: 0.05, Adaptive: true,
+		},
+		"sim": {Name: "sim", Concurrency: 64, BatchFloor: 0.05, Adaptive: true},
 	}, c.Groups)
-	require.Len(t, c.Warnings, 1)
-	require.Contains(t, c.Warnings[0], "limits.account-1")
+	require.Empty(t, c.Warnings)
 
 	targets, ok := c.Route("default")
 	require.True(t, ok)

@@ -16,7 +16,7 @@ func (f *file) check(now time.Time) {
 	for _, p := range f.catalog.Providers {
 		byName[p.Name] = p
 		if _, ok := f.catalog.Groups[p.Group]; !ok {
-			f.catalog.Groups[p.Group] = Group{Name: p.Group, Concurrency: defaultConcurrency}
+			f.catalog.Groups[p.Group] = defaultGroup(p.Group)
 		}
 	}
 	for _, p := range f.prices {

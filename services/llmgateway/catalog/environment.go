@@ -71,19 +71,19 @@ func NewServer(s Server, now time.Time) (*Catalog, error) {
 	if err != nil {
 		return nil, err
 	}
-	concurrency := defaultConcurrency
-	if s.Concurrency > 0 {
-		concurrency = s.Concurrency
-	}
 	p := &Provider{
 		Name: openAIProvider, Kind: OpenAI, Format: openai.Format, BaseURL: s.BaseURL, Group: openAIProvider, Timeouts: defaultTimeouts(),
 	}
 	if !s.Key.IsZero() {
 		p.Keys = []Key{{ID: "OPENAI_API_KEY", Secret: s.Key}}
 	}
+	group := defaultGroup(p.Group)
+	if s.Concurrency > 0 {
+		group.Concurrency = s.Concurrency
+	}
 	return &Catalog{
 		Providers: []*Provider{p},
-		Groups:    map[string]Group{p.Group: {Name: p.Group, Concurrency: concurrency}},
+		Groups:    map[string]Group{p.Group: group},
 		Prices:    rows,
 		routes: map[string][]Target{
 			defaultRoute: {{Provider: p, Model: s.Model, MaxOutputTokens: defaultMaxOutputTokens}},

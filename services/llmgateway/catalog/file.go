@@ -17,6 +17,7 @@ import (
 // The defaults of what the file leaves out.
 const (
 	defaultConcurrency     = 64
+	defaultBatchFloor      = 0.05
 	defaultMaxOutputTokens = 4096
 )
 
@@ -94,18 +95,19 @@ type place struct {
 }
 
 func (f *file) limit(name, n *yaml.Node, path string) {
-	g := Group{Name: name.Value, Concurrency: defaultConcurrency}
-	var requests, tokens int
-	var reserve string
+	g := defaultGroup(name.Value)
 	f.mapping(n, path, fields{
-		"concurrency":         f.positive(&g.Concurrency),
-		"requests_per_minute": f.positive(&requests),
-		"tokens_per_minute":   f.positive(&tokens),
-		"interactive_reserve": f.text(&reserve),
+		"concurrency":              f.positive(&g.Concurrency),
+		"requests_per_minute":      f.count(&g.Requests),
+		"tokens_per_minute":        f.count(&g.Tokens),
+		"input_tokens_per_minute":  f.count(&g.InputTokens),
+		"output_tokens_per_minute": f.count(&g.OutputTokens),
+		"interactive_reserve":      f.share(&g.InteractiveReserve),
+		"batch_floor":              f.share(&g.BatchFloor),
+		"adaptive":                 f.truth(&g.Adaptive),
 	})
-	if requests > 0 || tokens > 0 || reserve != "" {
-		f.catalog.Warnings = append(f.catalog.Warnings, path+
-			": only concurrency is enforced; requests_per_minute, tokens_per_minute and interactive_reserve are not yet")
+	if g.InteractiveReserve+g.BatchFloor > 1 {
+		f.complain(n, path, "interactive_reserve and batch_floor are shares of the same limit: together they must not be above 1")
 	}
 	f.catalog.Groups[g.Name] = g
 	f.limits = append(f.limits, place{node: name, path: path, provider: name.Value})

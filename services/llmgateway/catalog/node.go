@@ -131,6 +131,32 @@ func (r *reader) positive(dst *int) func(*yaml.Node, string) {
 	}
 }
 
+// count reads a whole number above zero into dst, however large.
+func (r *reader) count(dst *int64) func(*yaml.Node, string) {
+	return func(n *yaml.Node, path string) {
+		n = resolve(n)
+		number, err := strconv.ParseInt(n.Value, 10, 64)
+		if n.Kind != yaml.ScalarNode || err != nil || number <= 0 {
+			r.complain(n, path, "must be a whole number above 0")
+			return
+		}
+		*dst = number
+	}
+}
+
+// share reads a part of a whole into dst.
+func (r *reader) share(dst *float64) func(*yaml.Node, string) {
+	return func(n *yaml.Node, path string) {
+		n = resolve(n)
+		part, err := strconv.ParseFloat(n.Value, 64)
+		if n.Kind != yaml.ScalarNode || err != nil || !(part >= 0 && part <= 1) {
+			r.complain(n, path, "must be a share from 0 to 1, such as 0.2")
+			return
+		}
+		*dst = part
+	}
+}
+
 // truth reads true or false into dst.
 func (r *reader) truth(dst *bool) func(*yaml.Node, string) {
 	return func(n *yaml.Node, path string) {

@@ -87,6 +87,7 @@ func (c Class) Parks() bool { return c == Rate || c == Daily || c == Overloaded 
 // Reason codes. They are those of pipeline steps, which show them to people.
 const (
 	ReasonTimeout     = "provider_timeout"
+	ReasonRate        = "provider_429"
 	ReasonNetwork     = "network"
 	ReasonAmbiguous   = "call_ambiguous"
 	ReasonCancelled   = "cancelled"
@@ -107,7 +108,7 @@ func reasonOf(class Class, status int) string {
 	case None:
 		return ""
 	case Rate, Daily:
-		return "provider_429"
+		return ReasonRate
 	case Overloaded:
 		return overloadReason(status)
 	case Unsure:

@@ -1,147 +1,244 @@
 package permit
 
 import (
-	"context"
-	_ "embed"
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"pawl.internal/services/internal/failpoint"
 )
 
-const (
-	// starvedPoll is the time between two questions of an agent that got less than it wants.
-	starvedPoll = 10 * time.Millisecond
-	// awayPoll is the same while Redis does not answer.
-	awayPoll = 250 * time.Millisecond
-	// linger is how long a free permit is kept for the next call of this replica.
-	linger = 20 * time.Millisecond
-	// syncTimeout bounds one question.
-	syncTimeout = time.Second
+const unlimited = math.MaxInt32
 
-	unlimited = math.MaxInt32
-)
-
-//go:embed sync.lua
-var syncScript string
-
-// waiter is a call in line. Its channel is closed when it has a permit.
-type waiter struct {
-	class   Class
-	granted chan struct{}
+// flow is the calls of one tenant in one class.
+type flow struct {
+	class  Class
+	tenant string
 }
 
 // agent holds this replica's permits of one group.
 type agent struct {
 	deps   Deps
+	cfg    Config
 	group  string
-	limit  int
-	ttl    time.Duration
 	script *redis.Script
 	// wake holds a token when the next question may be due earlier than run thinks.
 	wake chan struct{}
 
-	mu sync.Mutex
+	mu    sync.Mutex
+	limit Limit // guarded by mu
+	// retired is true when the group is gone, and ended when run has returned for that.
+	retired, ended bool // guarded by mu
+
 	// held is how many permits Redis says are ours, and share how many of them are our fair part.
-	held, share int // guarded by mu
+	held, share [classes]int // guarded by mu
+	// scarce is true when calls of some replica lack permits, so that what is not used is given back at once.
+	scarce bool // guarded by mu
 	// inUse is how many calls have one; peak is the most of the current linger period.
-	inUse, peak int                // guarded by mu
-	line        [classes][]*waiter // guarded by mu
+	inUse, peak [classes]int // guarded by mu
+	// users is inUse by tenant.
+	users map[flow]int  // guarded by mu
+	lines [classes]line // guarded by mu
 	// fresh is until when we may count on held: our permits expire a little later.
 	fresh time.Time // guarded by mu
 	// starved is true when the last answer was less than what was wanted; failing when there was none.
 	starved, failing bool // guarded by mu
-	degraded         bool // guarded by mu
-	synced           bool // guarded by mu; Redis has answered at least once
+	// rest is how long the starved call that waits for the buckets has to wait; 0 when that is not known.
+	rest     time.Duration // guarded by mu
+	degraded bool          // guarded by mu
+
+	// known is what the last answer said; nil before there was one.
+	known *answer // guarded by mu
+	// asked is when the question was sent that known answers.
+	asked time.Time // guarded by mu
+	// pausedUntil is when the provider wants to be asked again.
+	pausedUntil time.Time // guarded by mu
+	// news is what Redis is to be told.
+	news news // guarded by mu
+	// lessons is what calls have shown about estimates.
+	lessons lessons // guarded by mu
+	// local takes the place of the shared buckets while Redis is away.
+	local bucket // guarded by mu
+	// looked is when the calls in line were last looked at for deadlines that cannot be met.
+	looked time.Time // guarded by mu
 }
 
-func newAgent(deps Deps, ttl time.Duration, group string, limit int) *agent {
+func newAgent(deps Deps, cfg Config, group string, limit Limit) *agent {
 	return &agent{
-		deps: deps, group: group, limit: limit, ttl: ttl, share: unlimited, script: redis.NewScript(syncScript),
-		wake: make(chan struct{}, 1),
+		deps: deps, cfg: cfg, group: group, limit: limit, script: redis.NewScript(syncScript), wake: make(chan struct{}, 1),
+		share: [classes]int{unlimited, unlimited}, users: map[flow]int{},
 	}
 }
 
-// take returns nil when the call has a permit at once, or else its place in line.
-func (a *agent) take(class Class) *waiter {
+// setLimit changes the limits; it reports false when the agent has ended.
+func (a *agent) setLimit(limit Limit) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.waiting() == 0 && a.room() > 0 {
-		a.use()
-		return nil
+	if a.ended {
+		return false
 	}
-	w := &waiter{class: class, granted: make(chan struct{})}
-	a.line[class] = append(a.line[class], w)
+	a.retired, a.limit, a.starved = false, limit, false
+	a.signal()
+	return true
+}
+
+// retire refuses the calls in line; the agent ends with the last call that has a permit.
+func (a *agent) retire() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.retired = true
+	for class := range a.lines {
+		for _, w := range a.lines[class].all() {
+			a.refuse(w, a.goneRefusal())
+		}
+	}
+	a.signal()
+}
+
+func (a *agent) goneRefusal() *Refusal {
+	return &Refusal{Group: a.group, Wait: time.Second, Why: "the limit group is not configured any more"}
+}
+
+// take returns the call with a permit, or its place in line.
+func (a *agent) take(need Need) (w *waiter, granted bool, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w = &waiter{need: need, draws: draws(need.Input, need.Output)}
+	if r := a.refusal(w); r != nil {
+		return nil, false, r
+	}
+	if !a.limit.rated() && a.waiting() == 0 && a.room(need.Class) > 0 {
+		a.use(w)
+		return w, true, nil
+	}
+	if a.lines[need.Class].size == 0 {
+		a.starved = false // what those before lacked may be there for this one
+	}
+	w.decided = make(chan struct{})
+	a.lines[need.Class].push(w)
 	a.serve()
 	a.signal()
-	return w
+	return w, false, nil
 }
 
 // withdraw takes a call out of the line, or gives back the permit that it got just now.
 func (a *agent) withdraw(w *waiter) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if i := slices.Index(a.line[w.class], w); i >= 0 {
-		a.line[w.class] = slices.Delete(a.line[w.class], i, i+1)
-		return
+	switch {
+	case w.inLine:
+		a.lines[w.need.Class].remove(w)
+		a.signal()
+	case w.granted:
+		a.returned(w.need.Class, w.draws)
+		a.giveBack(w)
 	}
-	a.giveBack()
 }
 
-func (a *agent) release() {
+// release ends one use.
+func (a *agent) release(w *waiter) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.giveBack()
+	a.giveBack(w)
 }
 
 // giveBack ends one use. a.mu is held.
-func (a *agent) giveBack() {
-	a.inUse--
+func (a *agent) giveBack(w *waiter) {
+	f := flow{w.need.Class, w.need.Tenant}
+	a.inUse[f.class]--
+	if a.users[f]--; a.users[f] == 0 {
+		delete(a.users, f)
+	}
 	a.serve()
 	a.signal()
 }
 
 // use begins one. a.mu is held.
-func (a *agent) use() {
-	a.inUse++
-	a.peak = max(a.peak, a.inUse)
+func (a *agent) use(w *waiter) {
+	class := w.need.Class
+	w.granted = true
+	a.inUse[class]++
+	a.users[flow{class, w.need.Tenant}]++
+	a.peak[class] = max(a.peak[class], a.inUse[class])
 }
 
-// serve gives permits to those in line as far as there are any. a.mu is held.
+// grant gives a permit to a call in line. a.mu is held.
+func (a *agent) grant(w *waiter) {
+	a.lines[w.need.Class].take(w)
+	a.use(w)
+	close(w.decided)
+}
+
+// refuse ends a call's waiting without a permit. a.mu is held.
+func (a *agent) refuse(w *waiter, r *Refusal) {
+	a.lines[w.need.Class].remove(w)
+	w.refusal = r
+	close(w.decided)
+}
+
+// serve gives permits to those in line as far as there are any here. What is limited per minute comes from Redis alone,
+// unless that is away. a.mu is held.
 func (a *agent) serve() {
-	for class := range a.line {
-		for len(a.line[class]) > 0 && a.room() > 0 {
-			a.use()
-			close(a.line[class][0].granted)
-			a.line[class] = a.line[class][1:]
+	switch {
+	case a.degraded:
+		a.serveLocally()
+		return
+	case a.limit.rated():
+		return
+	}
+	for class := range Class(classes) {
+		for a.lines[class].size > 0 && a.room(class) > 0 {
+			a.grant(a.lines[class].first())
 		}
 	}
 }
 
-// room is how many more calls may begin now. a.mu is held.
-func (a *agent) room() int {
-	allowed := min(a.held, a.share)
+// room is how many more calls of a class may begin now. Calls use permits of the other class that nobody needs; but batch
+// calls none of those that interactive ones have for themselves. a.mu is held.
+func (a *agent) room(class Class) int {
 	switch {
+	case a.retired || a.paused():
+		return 0
 	case a.degraded:
-		allowed = max(1, a.limit/max(1, a.deps.Replicas()))
+		return a.localRoom(class)
 	case a.stale():
-		allowed = 0
+		return 0
 	}
-	return allowed - a.inUse
+	other := 1 - class
+	room := a.free(class)
+	mayBorrow := class == Interactive || a.limit.InteractiveReserve == 0
+	if mayBorrow && !a.scarce && a.lines[other].size == 0 {
+		room += a.free(other)
+	}
+	return room
 }
 
+// free is how many permits of a class are not in use; it is negative when its calls use those of the other class. a.mu is held.
+func (a *agent) free(class Class) int { return min(a.held[class], a.share[class]) - a.inUse[class] }
+
 // waiting is how many calls are in line. a.mu is held.
-func (a *agent) waiting() int {
-	n := 0
-	for _, line := range a.line {
-		n += len(line)
+func (a *agent) waiting() int { return a.lines[Interactive].size + a.lines[Batch].size }
+
+// busy is how many calls have a permit. a.mu is held.
+func (a *agent) busy() int { return a.inUse[Interactive] + a.inUse[Batch] }
+
+// idle is how many permits are held and not used. a.mu is held.
+func (a *agent) idle() int { return a.held[Interactive] + a.held[Batch] - a.busy() }
+
+// stale reports whether our permits may have expired in Redis. a.mu is held.
+func (a *agent) stale() bool { return !a.deps.Clock.Now().Before(a.fresh) }
+
+// paused reports whether the provider wants to be left alone. a.mu is held.
+func (a *agent) paused() bool {
+	return !a.pausedUntil.IsZero() && a.deps.Clock.Now().Before(a.pausedUntil)
+}
+
+// pause lengthens the group's pause; it never shortens it. a.mu is held.
+func (a *agent) pause(d time.Duration) {
+	if until := a.deps.Clock.Now().Add(d); d > 0 && until.After(a.pausedUntil) {
+		a.pausedUntil = until
 	}
-	return n
 }
 
 func (a *agent) signal() {
@@ -151,149 +248,25 @@ func (a *agent) signal() {
 	}
 }
 
-// run asks Redis whenever that is due, until ctx ends.
-func (a *agent) run(ctx context.Context) {
-	for ctx.Err() == nil {
-		a.sync(ctx, a.wanted)
-		a.pause(ctx, a.deps.Clock.Now())
-	}
-	a.sync(context.WithoutCancel(ctx), a.needed)
-}
-
-// pause returns when the next question is due.
-func (a *agent) pause(ctx context.Context, asked time.Time) {
-	timer := a.deps.Clock.NewTimer(a.ttl)
-	defer timer.Stop()
-	for {
-		due := asked.Add(a.interval()).Sub(a.deps.Clock.Now())
-		if due <= 0 {
-			return
-		}
-		timer.Reset(due)
-		select {
-		case <-timer.C():
-		case <-a.wake:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// interval is how long after a question the next one is due, as things stand.
-func (a *agent) interval() time.Duration {
+// state returns how the group stands.
+func (a *agent) state() State {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	heartbeat := a.ttl / 3
-	switch {
-	case a.failing:
-		return min(awayPoll, heartbeat)
-	case a.waiting() > 0 && a.starved:
-		return starvedPoll
-	case a.waiting() > 0:
-		return 0
-	case a.held > a.inUse && a.share != unlimited:
-		return 0 // others want what we do not use
-	case a.held > a.inUse:
-		return linger
-	default:
-		return heartbeat
+	s := State{Limit: a.limit, Factor: 1, Ceiling: a.limit.Concurrency, Here: a.busy(), InFlight: a.busy(), Degraded: a.degraded}
+	s.PerMinute = a.limit.perMinute()
+	if a.known != nil {
+		others := int(a.known.InFlight) - a.held[Interactive] - a.held[Batch]
+		s.Factor, s.Ceiling, s.InFlight = a.known.Factor, int(a.known.Ceiling), max(0, others)+a.busy()
+		s.PerMinute, s.Levels = a.known.Limits, a.known.Levels
 	}
+	for class := range s.Waiting {
+		s.Waiting[class] = a.lines[class].size
+	}
+	if a.paused() {
+		s.PausedUntil, s.Paused = a.pausedUntil, a.pausedUntil.Sub(a.deps.Clock.Now())
+	}
+	return s
 }
 
-// question is what the script is asked.
-type question struct {
-	keep, want int
-	alone      bool
-}
-
-// sync asks Redis once and takes over its answer. Wish is called with a.mu held.
-func (a *agent) sync(ctx context.Context, wish func() int) {
-	q := a.prepare(wish)
-	sent := a.deps.Clock.Now()
-	failpoint.Hit("gateway.permit.sync")
-	granted, share, err := a.ask(ctx, q)
-	failpoint.Hit("gateway.permit.synced")
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if err != nil {
-		a.failed(err)
-		return
-	}
-	a.held, a.share, a.failing, a.synced = granted, unlimited, false, true
-	if share >= 0 {
-		a.share = share
-	}
-	a.starved = granted < q.want
-	a.fresh = sent.Add(a.ttl * 4 / 5)
-	a.setDegraded(false)
-	a.serve()
-}
-
-// wanted is how many permits there is use for: for the calls of this moment, and for as many as there were at the peak of
-// the last one, unless others are short of permits. a.mu is held.
-func (a *agent) wanted() int {
-	want := a.inUse + a.waiting()
-	if a.share == unlimited {
-		want = max(want, min(a.peak, a.held))
-	}
-	return want
-}
-
-// needed is how many permits are in use. a.mu is held.
-func (a *agent) needed() int { return a.inUse }
-
-// prepare decides what to ask for. What is not kept is not used any more from here on, since another replica may get it.
-func (a *agent) prepare(wish func() int) question {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	want := wish()
-	a.peak = a.inUse
-	if a.stale() {
-		a.held = 0
-	}
-	a.held = max(a.inUse, min(a.held, a.share, want))
-	return question{keep: a.held, want: max(want, a.held), alone: !a.synced && a.deps.Replicas() <= 1}
-}
-
-// stale reports whether our permits may have expired in Redis. a.mu is held.
-func (a *agent) stale() bool { return !a.deps.Clock.Now().Before(a.fresh) }
-
-func (a *agent) ask(ctx context.Context, q question) (granted, share int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
-	defer cancel()
-	alone := 0
-	if q.alone {
-		alone = 1
-	}
-	key := a.deps.Prefix + ":{permits}:" + a.group
-	answer, err := a.script.Run(ctx, a.deps.Redis, []string{key},
-		a.deps.Replica, q.keep, q.want, a.limit, a.ttl.Milliseconds(), alone).Int64Slice()
-	if err != nil {
-		return 0, 0, fmt.Errorf("ask for permits: %w", err)
-	}
-	if len(answer) != 2 {
-		return 0, 0, fmt.Errorf("ask for permits: %d numbers came back instead of 2", len(answer))
-	}
-	return int(answer[0]), int(answer[1]), nil
-}
-
-// failed notes that a question was not answered. Once our permits may have expired, our share of the limit is what is left.
-// a.mu is held.
-func (a *agent) failed(err error) {
-	a.failing = true
-	if !a.degraded {
-		a.deps.Log.Warn("permits cannot be renewed", "group", a.group, "error", err)
-	}
-	if a.stale() {
-		a.setDegraded(true)
-	}
-	a.serve()
-}
-
-// setDegraded tells a change. a.mu is held.
-func (a *agent) setDegraded(degraded bool) {
-	if a.degraded != degraded {
-		a.degraded = degraded
-		a.deps.Degraded(a.group, degraded)
-	}
-}
+// key is where Redis keeps the group; the braces keep it on one node of a cluster.
+func (a *agent) key() string { return fmt.Sprintf("%s:permits:{%s}", a.deps.Prefix, a.group) }

@@ -38,17 +38,17 @@ type cluster struct {
 	t      *testing.T
 	client redis.UniversalClient
 	prefix string
-	limit  int
+	limit  permit.Limit
 	size   int
 }
 
 func newCluster(t *testing.T, limit, size int) *cluster {
 	t.Helper()
 	keys := testkit.Redis(t)
-	return &cluster{t: t, client: keys.Client, prefix: keys.Prefix, limit: limit, size: size}
+	return &cluster{t: t, client: keys.Client, prefix: keys.Prefix, limit: permit.Limit{Concurrency: limit}, size: size}
 }
 
-func (c *cluster) key() string { return c.prefix + ":{permits}:" + group }
+func (c *cluster) key() string { return c.prefix + ":permits:{" + group + "}" }
 
 // start begins a replica, which ends with the test or with its stop.
 func (c *cluster) start(name string, client redis.UniversalClient) *replica {
@@ -58,7 +58,7 @@ func (c *cluster) start(name string, client redis.UniversalClient) *replica {
 		Redis: client, Prefix: c.prefix, Replica: name, Clock: clock.System(), Log: slog.New(slog.DiscardHandler),
 		Replicas: func() int { return c.size },
 		Degraded: func(_ string, degraded bool) { r.degraded.Store(degraded) },
-	}, permit.Config{TTL: ttl, Limits: map[string]int{group: c.limit}})
+	}, permit.Config{TTL: ttl, Limits: map[string]permit.Limit{group: c.limit}})
 	ctx, cancel := context.WithCancel(c.t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { _ = r.Run(ctx) })
@@ -77,7 +77,7 @@ func (c *cluster) replicas() []*replica {
 }
 
 func (r *replica) acquire(ctx context.Context, class permit.Class) (*permit.Permit, error) {
-	return r.Acquire(ctx, group, class, func() {})
+	return r.Acquire(ctx, permit.Need{Group: group, Class: class}, func() {})
 }
 
 // hold takes n permits.
@@ -163,7 +163,7 @@ func TestAFreePermitNeedsNoWait(t *testing.T) {
 	first := r.hold(t, 1)[0]
 	first.Release()
 	waited := false
-	p, err := r.Acquire(t.Context(), group, permit.Batch, func() { waited = true })
+	p, err := r.Acquire(t.Context(), permit.Need{Group: group, Class: permit.Batch}, func() { waited = true })
 	require.NoError(t, err)
 	defer p.Release()
 	require.False(t, waited, "the permit that was just given back is used again")
@@ -191,7 +191,7 @@ func TestInteractiveCallsGoFirst(t *testing.T) {
 	for _, class := range []permit.Class{permit.Batch, permit.Batch, permit.Interactive, permit.Interactive} {
 		inLine := make(chan struct{})
 		all.Go(func() {
-			p, err := r.Acquire(t.Context(), group, class, func() { close(inLine) })
+			p, err := r.Acquire(t.Context(), permit.Need{Group: group, Class: class}, func() { close(inLine) })
 			if err == nil {
 				order <- class
 				p.Release()
@@ -251,9 +251,9 @@ func TestAReplicaThatLeavesGivesBackAtOnce(t *testing.T) {
 		p.Release()
 	}
 	all[0].stop()
-	p, err := c.client.HGet(t.Context(), c.key(), "replica-0").Result()
+	p, err := c.client.HGet(t.Context(), c.key(), "r:replica-0").Result()
 	require.NoError(t, err)
-	require.Regexp(t, `^0:0:`, p)
+	require.Regexp(t, `"k":\[0,0\]`, p)
 	all[1].hold(t, 2)
 }
 
@@ -333,7 +333,7 @@ func TestWithoutRedisAReplicaKeepsToItsShare(t *testing.T) {
 	t.Parallel()
 	server := testkit.PrivateRedis(t)
 	keys := testkit.KeysAt(t, server.URL())
-	c := &cluster{t: t, client: keys.Client, prefix: keys.Prefix, limit: 6, size: 3}
+	c := &cluster{t: t, client: keys.Client, prefix: keys.Prefix, limit: permit.Limit{Concurrency: 6}, size: 3}
 	r := c.start("one of three", c.client)
 	held := r.hold(t, 3)
 	server.Kill()

@@ -106,7 +106,7 @@ func corruptions() []corruption {
 			c.Clock = &hasty{Clock: clock.Offset(clock.System(), 5*time.Second)}
 		}},
 		{check: "dead-permits", name: "left behind", plant: func(c *copied) {
-			require.NoError(c.t, c.Redis.HSet(c.t.Context(), c.Prefix+":{permits}:main", "open", "1", "seen", "1", "somebody", "3:3:99").Err())
+			require.NoError(c.t, c.Redis.HSet(c.t.Context(), c.Prefix+":permits:{main}", "group", "{}", "r:somebody", `{"k":[3,0],"e":99}`).Err())
 		}},
 	}, streamCorruptions())
 }

@@ -125,8 +125,8 @@ func clocks(ctx context.Context, t *checkup.Target) ([]checkup.Finding, error) {
 	return found, nil
 }
 
-// permitsOf is where the permits of a group are, and whose.
-type permitsOf struct{ key, holder string }
+// permitsOf is where the permits of a group are, and in which field those of one gateway.
+type permitsOf struct{ key, field string }
 
 // deadPermits are those of gateways without a lease. While no gateway lives nobody wants them.
 func deadPermits(ctx context.Context, t *checkup.Target) ([]checkup.Finding, error) {
@@ -135,17 +135,17 @@ func deadPermits(ctx context.Context, t *checkup.Target) ([]checkup.Finding, err
 		return nil, err
 	}
 	var found []checkup.Finding
-	keys := t.Redis.Scan(ctx, 0, t.Prefix+":{permits}:*", 100).Iterator()
+	keys := t.Redis.Scan(ctx, 0, t.Prefix+":permits:{*}", 100).Iterator()
 	for keys.Next(ctx) {
 		fields, err := t.Redis.HGetAll(ctx, keys.Val()).Result()
 		if err != nil {
 			return nil, redisconn.Fault(err)
 		}
-		group := strings.TrimPrefix(keys.Val(), t.Prefix+":{permits}:")
-		for holder, held := range fields {
-			if holder != "open" && holder != "seen" && !living[holder] {
+		group := strings.TrimSuffix(strings.TrimPrefix(keys.Val(), t.Prefix+":permits:{"), "}")
+		for field, held := range fields {
+			if holder, ok := strings.CutPrefix(field, "r:"); ok && !living[holder] {
 				found = append(found, checkup.Finding{
-					Key: group + "/" + holder, Place: permitsOf{keys.Val(), holder},
+					Key: group + "/" + holder, Place: permitsOf{keys.Val(), field},
 					Detail: fmt.Sprintf("gateway %s, which has no lease, has permits of group %s (%s)", holder, group, held),
 				})
 			}
@@ -170,7 +170,7 @@ func livingGateways(ctx context.Context, t *checkup.Target) (map[string]bool, er
 func releasePermits(ctx context.Context, t *checkup.Target, found []checkup.Finding) (done int, err error) {
 	for _, f := range found {
 		if p, ok := f.Place.(permitsOf); ok {
-			if err := t.Redis.HDel(ctx, p.key, p.holder).Err(); err != nil {
+			if err := t.Redis.HDel(ctx, p.key, p.field).Err(); err != nil {
 				return done, redisconn.Fault(err)
 			}
 			done++
