@@ -95,6 +95,8 @@ type Begin struct {
 	// Budget and Epoch are the run's.
 	Budget *money.Pico
 	Epoch  int32
+	// Item is set for a request that goes to the economy lane; its holder is LaneHolder.
+	Item *Item
 
 	// Verdict and TryNo are the result.
 	Verdict Verdict
@@ -103,7 +105,13 @@ type Begin struct {
 
 func (b *Begin) key() Key         { return b.Key }
 func (b *Begin) purse() *newPurse { return &newPurse{b.Question.Tenant, b.Budget, b.Epoch} }
-func (b *Begin) size() int        { return len(b.Question.Request) }
+
+func (b *Begin) size() int {
+	if b.Item != nil {
+		return len(b.Question.Request) + len(b.Item.Body)
+	}
+	return len(b.Question.Request)
+}
 
 func (b *Begin) apply(g *group) {
 	p := g.purses[b.Key.RunID]
@@ -112,7 +120,7 @@ func (b *Begin) apply(g *group) {
 	switch {
 	case b.Epoch < p.epoch || !p.closedAt.IsZero():
 		b.Verdict = Closed
-	case c != nil && c.taken(b.Sending.Holder):
+	case c != nil && (c.taken(b.Sending.Holder) || b.Item != nil && c.inFlight()):
 		b.Verdict = Taken
 	case c != nil && c.ambiguous() > b.AmbiguousOK:
 		b.Verdict = Unclear

@@ -241,6 +241,11 @@ func (c *call) taken(holder uuid.UUID) bool {
 	})
 }
 
+// inFlight reports whether a request is in flight, whoever holds it.
+func (c *call) inFlight() bool {
+	return slices.ContainsFunc(c.tries, func(t *try) bool { return t.state == TryInFlight })
+}
+
 // ambiguous counts the requests of unknown fate.
 func (c *call) ambiguous() int32 {
 	var n int32

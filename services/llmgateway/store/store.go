@@ -75,6 +75,9 @@ type Found struct {
 	Since time.Time
 	// AmbiguousTargets has the target, as provider/model, of each request of unknown fate.
 	AmbiguousTargets []string
+	// InLane is whether a request is in the economy lane, and LaneTries how many there were.
+	InLane    bool
+	LaneTries int
 	// InputTokens and OutputTokens are the sums over all requests, Cost is the call's, and Spend the run's.
 	InputTokens, OutputTokens int64
 	Cost                      money.Pico
@@ -121,6 +124,7 @@ func (s *Store) findGroup(ctx context.Context, _ int, group []*find) error {
 	for _, r := range rows {
 		group[r.N].found = Found{
 			State: CallState(r.State), Since: r.Now, AmbiguousTargets: r.AmbiguousTargets,
+			InLane: r.InLane, LaneTries: int(r.LaneTries),
 			InputTokens: r.InputTokens, OutputTokens: r.OutputTokens, Cost: r.Cost,
 			Spend: Spend{Amount: r.Spent, Version: r.Version},
 			Answer: Answer{

@@ -13,7 +13,7 @@ import (
 // write writes what has changed, with one statement a table, all in one exchange with the server.
 func (g *group) write(ctx context.Context) error {
 	for _, part := range []func(context.Context) error{
-		g.writePurses, g.writeNewCalls, g.writeCalls, g.writeNewTries, g.writeSettled,
+		g.writePurses, g.writeNewCalls, g.writeCalls, g.writeNewTries, g.writeItems, g.writeSettled,
 	} {
 		if err := part(ctx); err != nil {
 			return err

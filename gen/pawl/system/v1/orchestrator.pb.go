@@ -3784,6 +3784,98 @@ func (x *GetDocumentResponse) GetContent() []byte {
 	return nil
 }
 
+// WakeStepsRequest names steps.
+type WakeStepsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The steps.
+	Steps         []*StepRef `protobuf:"bytes,1,rep,name=steps,proto3" json:"steps,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WakeStepsRequest) Reset() {
+	*x = WakeStepsRequest{}
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WakeStepsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WakeStepsRequest) ProtoMessage() {}
+
+func (x *WakeStepsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WakeStepsRequest.ProtoReflect.Descriptor instead.
+func (*WakeStepsRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *WakeStepsRequest) GetSteps() []*StepRef {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+// WakeStepsResponse says what was woken.
+type WakeStepsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many steps did wait.
+	Woken         int32 `protobuf:"varint,1,opt,name=woken,proto3" json:"woken,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WakeStepsResponse) Reset() {
+	*x = WakeStepsResponse{}
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WakeStepsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WakeStepsResponse) ProtoMessage() {}
+
+func (x *WakeStepsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WakeStepsResponse.ProtoReflect.Descriptor instead.
+func (*WakeStepsResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *WakeStepsResponse) GetWoken() int32 {
+	if x != nil {
+		return x.Woken
+	}
+	return 0
+}
+
 // Succeeded carries the output.
 type Outcome_Succeeded struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3795,7 +3887,7 @@ type Outcome_Succeeded struct {
 
 func (x *Outcome_Succeeded) Reset() {
 	*x = Outcome_Succeeded{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[54]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3807,7 +3899,7 @@ func (x *Outcome_Succeeded) String() string {
 func (*Outcome_Succeeded) ProtoMessage() {}
 
 func (x *Outcome_Succeeded) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[54]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3839,7 +3931,7 @@ type Outcome_Skipped struct {
 
 func (x *Outcome_Skipped) Reset() {
 	*x = Outcome_Skipped{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[55]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3851,7 +3943,7 @@ func (x *Outcome_Skipped) String() string {
 func (*Outcome_Skipped) ProtoMessage() {}
 
 func (x *Outcome_Skipped) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[55]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3878,7 +3970,7 @@ type Outcome_Expanded struct {
 
 func (x *Outcome_Expanded) Reset() {
 	*x = Outcome_Expanded{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[56]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3890,7 +3982,7 @@ func (x *Outcome_Expanded) String() string {
 func (*Outcome_Expanded) ProtoMessage() {}
 
 func (x *Outcome_Expanded) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[56]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3932,7 +4024,7 @@ type Outcome_Failed struct {
 
 func (x *Outcome_Failed) Reset() {
 	*x = Outcome_Failed{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[57]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3944,7 +4036,7 @@ func (x *Outcome_Failed) String() string {
 func (*Outcome_Failed) ProtoMessage() {}
 
 func (x *Outcome_Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[57]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4010,7 +4102,7 @@ type Outcome_ReviewRequested struct {
 
 func (x *Outcome_ReviewRequested) Reset() {
 	*x = Outcome_ReviewRequested{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[58]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4022,7 +4114,7 @@ func (x *Outcome_ReviewRequested) String() string {
 func (*Outcome_ReviewRequested) ProtoMessage() {}
 
 func (x *Outcome_ReviewRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[58]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4074,7 +4166,7 @@ type Outcome_Parked struct {
 
 func (x *Outcome_Parked) Reset() {
 	*x = Outcome_Parked{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[59]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4086,7 +4178,7 @@ func (x *Outcome_Parked) String() string {
 func (*Outcome_Parked) ProtoMessage() {}
 
 func (x *Outcome_Parked) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[59]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4136,7 +4228,7 @@ type RecordSpendRequest_RunSpend struct {
 
 func (x *RecordSpendRequest_RunSpend) Reset() {
 	*x = RecordSpendRequest_RunSpend{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[60]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4148,7 +4240,7 @@ func (x *RecordSpendRequest_RunSpend) String() string {
 func (*RecordSpendRequest_RunSpend) ProtoMessage() {}
 
 func (x *RecordSpendRequest_RunSpend) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[60]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4478,7 +4570,11 @@ const file_pawl_system_v1_orchestrator_proto_rawDesc = "" +
 	"\fwith_content\x18\x03 \x01(\bR\vwithContent\"^\n" +
 	"\x13GetDocumentResponse\x12-\n" +
 	"\bdocument\x18\x01 \x01(\v2\x11.pawl.v1.DocumentR\bdocument\x12\x18\n" +
-	"\acontent\x18\x02 \x01(\fR\acontent*\x8b\x01\n" +
+	"\acontent\x18\x02 \x01(\fR\acontent\"N\n" +
+	"\x10WakeStepsRequest\x12:\n" +
+	"\x05steps\x18\x01 \x03(\v2\x17.pawl.system.v1.StepRefB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\x05steps\")\n" +
+	"\x11WakeStepsResponse\x12\x14\n" +
+	"\x05woken\x18\x01 \x01(\x05R\x05woken*\x8b\x01\n" +
 	"\vClaimStatus\x12\x1c\n" +
 	"\x18CLAIM_STATUS_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14CLAIM_STATUS_GRANTED\x10\x01\x12\x15\n" +
@@ -4497,7 +4593,7 @@ const file_pawl_system_v1_orchestrator_proto_rawDesc = "" +
 	"\x15STOP_REASON_CANCELLED\x10\x01\x12\x16\n" +
 	"\x12STOP_REASON_FENCED\x10\x02\x12\x18\n" +
 	"\x14STOP_REASON_DEADLINE\x10\x03\x12\x1c\n" +
-	"\x18STOP_REASON_HARD_TIMEOUT\x10\x042\xea\r\n" +
+	"\x18STOP_REASON_HARD_TIMEOUT\x10\x042\xc1\x0e\n" +
 	"\x13OrchestratorService\x12U\n" +
 	"\tCreateRun\x12 .pawl.system.v1.CreateRunRequest\x1a!.pawl.system.v1.CreateRunResponse\"\x03\x90\x02\x02\x12L\n" +
 	"\x06GetRun\x12\x1d.pawl.system.v1.GetRunRequest\x1a\x1e.pawl.system.v1.GetRunResponse\"\x03\x90\x02\x01\x12R\n" +
@@ -4512,7 +4608,8 @@ const file_pawl_system_v1_orchestrator_proto_rawDesc = "" +
 	"ClaimSteps\x12!.pawl.system.v1.ClaimStepsRequest\x1a\".pawl.system.v1.ClaimStepsResponse\"\x03\x90\x02\x02\x12a\n" +
 	"\rCompleteSteps\x12$.pawl.system.v1.CompleteStepsRequest\x1a%.pawl.system.v1.CompleteStepsResponse\"\x03\x90\x02\x02\x12U\n" +
 	"\tHeartbeat\x12 .pawl.system.v1.HeartbeatRequest\x1a!.pawl.system.v1.HeartbeatResponse\"\x03\x90\x02\x02\x12^\n" +
-	"\fReleaseSteps\x12#.pawl.system.v1.ReleaseStepsRequest\x1a$.pawl.system.v1.ReleaseStepsResponse\"\x03\x90\x02\x02\x12[\n" +
+	"\fReleaseSteps\x12#.pawl.system.v1.ReleaseStepsRequest\x1a$.pawl.system.v1.ReleaseStepsResponse\"\x03\x90\x02\x02\x12U\n" +
+	"\tWakeSteps\x12 .pawl.system.v1.WakeStepsRequest\x1a!.pawl.system.v1.WakeStepsResponse\"\x03\x90\x02\x02\x12[\n" +
 	"\vRecordSpend\x12\".pawl.system.v1.RecordSpendRequest\x1a#.pawl.system.v1.RecordSpendResponse\"\x03\x90\x02\x02\x12d\n" +
 	"\x0eCreatePipeline\x12%.pawl.system.v1.CreatePipelineRequest\x1a&.pawl.system.v1.CreatePipelineResponse\"\x03\x90\x02\x02\x12[\n" +
 	"\vGetPipeline\x12\".pawl.system.v1.GetPipelineRequest\x1a#.pawl.system.v1.GetPipelineResponse\"\x03\x90\x02\x01\x12a\n" +
@@ -4533,7 +4630,7 @@ func file_pawl_system_v1_orchestrator_proto_rawDescGZIP() []byte {
 }
 
 var file_pawl_system_v1_orchestrator_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_pawl_system_v1_orchestrator_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
+var file_pawl_system_v1_orchestrator_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
 var file_pawl_system_v1_orchestrator_proto_goTypes = []any{
 	(ClaimStatus)(0),                    // 0: pawl.system.v1.ClaimStatus
 	(CompleteStatus)(0),                 // 1: pawl.system.v1.CompleteStatus
@@ -4590,134 +4687,139 @@ var file_pawl_system_v1_orchestrator_proto_goTypes = []any{
 	(*CreateDocumentResponse)(nil),      // 52: pawl.system.v1.CreateDocumentResponse
 	(*GetDocumentRequest)(nil),          // 53: pawl.system.v1.GetDocumentRequest
 	(*GetDocumentResponse)(nil),         // 54: pawl.system.v1.GetDocumentResponse
-	nil,                                 // 55: pawl.system.v1.CreateRunRequest.LabelsEntry
-	nil,                                 // 56: pawl.system.v1.Assignment.LabelsEntry
-	nil,                                 // 57: pawl.system.v1.Assignment.OutputsEntry
-	(*Outcome_Succeeded)(nil),           // 58: pawl.system.v1.Outcome.Succeeded
-	(*Outcome_Skipped)(nil),             // 59: pawl.system.v1.Outcome.Skipped
-	(*Outcome_Expanded)(nil),            // 60: pawl.system.v1.Outcome.Expanded
-	(*Outcome_Failed)(nil),              // 61: pawl.system.v1.Outcome.Failed
-	(*Outcome_ReviewRequested)(nil),     // 62: pawl.system.v1.Outcome.ReviewRequested
-	(*Outcome_Parked)(nil),              // 63: pawl.system.v1.Outcome.Parked
-	(*RecordSpendRequest_RunSpend)(nil), // 64: pawl.system.v1.RecordSpendRequest.RunSpend
-	(v1.RunClass)(0),                    // 65: pawl.v1.RunClass
-	(*durationpb.Duration)(nil),         // 66: google.protobuf.Duration
-	(v1.RunStatus)(0),                   // 67: pawl.v1.RunStatus
-	(*v1.Run)(nil),                      // 68: pawl.v1.Run
-	(*v1.ListRunsRequest)(nil),          // 69: pawl.v1.ListRunsRequest
-	(*v1.RunStep)(nil),                  // 70: pawl.v1.RunStep
-	(*v1.ListRunEventsRequest)(nil),     // 71: pawl.v1.ListRunEventsRequest
-	(*v1.RunEvent)(nil),                 // 72: pawl.v1.RunEvent
-	(*timestamppb.Timestamp)(nil),       // 73: google.protobuf.Timestamp
-	(*v1.Pipeline)(nil),                 // 74: pawl.v1.Pipeline
-	(*v1.ListPipelinesRequest)(nil),     // 75: pawl.v1.ListPipelinesRequest
-	(*v1.Document)(nil),                 // 76: pawl.v1.Document
+	(*WakeStepsRequest)(nil),            // 55: pawl.system.v1.WakeStepsRequest
+	(*WakeStepsResponse)(nil),           // 56: pawl.system.v1.WakeStepsResponse
+	nil,                                 // 57: pawl.system.v1.CreateRunRequest.LabelsEntry
+	nil,                                 // 58: pawl.system.v1.Assignment.LabelsEntry
+	nil,                                 // 59: pawl.system.v1.Assignment.OutputsEntry
+	(*Outcome_Succeeded)(nil),           // 60: pawl.system.v1.Outcome.Succeeded
+	(*Outcome_Skipped)(nil),             // 61: pawl.system.v1.Outcome.Skipped
+	(*Outcome_Expanded)(nil),            // 62: pawl.system.v1.Outcome.Expanded
+	(*Outcome_Failed)(nil),              // 63: pawl.system.v1.Outcome.Failed
+	(*Outcome_ReviewRequested)(nil),     // 64: pawl.system.v1.Outcome.ReviewRequested
+	(*Outcome_Parked)(nil),              // 65: pawl.system.v1.Outcome.Parked
+	(*RecordSpendRequest_RunSpend)(nil), // 66: pawl.system.v1.RecordSpendRequest.RunSpend
+	(v1.RunClass)(0),                    // 67: pawl.v1.RunClass
+	(*durationpb.Duration)(nil),         // 68: google.protobuf.Duration
+	(v1.RunStatus)(0),                   // 69: pawl.v1.RunStatus
+	(*v1.Run)(nil),                      // 70: pawl.v1.Run
+	(*v1.ListRunsRequest)(nil),          // 71: pawl.v1.ListRunsRequest
+	(*v1.RunStep)(nil),                  // 72: pawl.v1.RunStep
+	(*v1.ListRunEventsRequest)(nil),     // 73: pawl.v1.ListRunEventsRequest
+	(*v1.RunEvent)(nil),                 // 74: pawl.v1.RunEvent
+	(*timestamppb.Timestamp)(nil),       // 75: google.protobuf.Timestamp
+	(*v1.Pipeline)(nil),                 // 76: pawl.v1.Pipeline
+	(*v1.ListPipelinesRequest)(nil),     // 77: pawl.v1.ListPipelinesRequest
+	(*v1.Document)(nil),                 // 78: pawl.v1.Document
 }
 var file_pawl_system_v1_orchestrator_proto_depIdxs = []int32{
 	4,  // 0: pawl.system.v1.CreateRunRequest.idempotency:type_name -> pawl.system.v1.Idempotency
-	65, // 1: pawl.system.v1.CreateRunRequest.class:type_name -> pawl.v1.RunClass
-	55, // 2: pawl.system.v1.CreateRunRequest.labels:type_name -> pawl.system.v1.CreateRunRequest.LabelsEntry
-	66, // 3: pawl.system.v1.CreateRunRequest.deadline:type_name -> google.protobuf.Duration
-	67, // 4: pawl.system.v1.CreateRunResponse.status:type_name -> pawl.v1.RunStatus
-	68, // 5: pawl.system.v1.GetRunResponse.run:type_name -> pawl.v1.Run
-	69, // 6: pawl.system.v1.ListRunsRequest.query:type_name -> pawl.v1.ListRunsRequest
-	68, // 7: pawl.system.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
-	70, // 8: pawl.system.v1.ListRunStepsResponse.steps:type_name -> pawl.v1.RunStep
-	71, // 9: pawl.system.v1.ListRunEventsRequest.query:type_name -> pawl.v1.ListRunEventsRequest
-	72, // 10: pawl.system.v1.ListRunEventsResponse.events:type_name -> pawl.v1.RunEvent
-	68, // 11: pawl.system.v1.CancelRunResponse.run:type_name -> pawl.v1.Run
-	68, // 12: pawl.system.v1.RetryRunResponse.run:type_name -> pawl.v1.Run
-	68, // 13: pawl.system.v1.RerunRunResponse.run:type_name -> pawl.v1.Run
+	67, // 1: pawl.system.v1.CreateRunRequest.class:type_name -> pawl.v1.RunClass
+	57, // 2: pawl.system.v1.CreateRunRequest.labels:type_name -> pawl.system.v1.CreateRunRequest.LabelsEntry
+	68, // 3: pawl.system.v1.CreateRunRequest.deadline:type_name -> google.protobuf.Duration
+	69, // 4: pawl.system.v1.CreateRunResponse.status:type_name -> pawl.v1.RunStatus
+	70, // 5: pawl.system.v1.GetRunResponse.run:type_name -> pawl.v1.Run
+	71, // 6: pawl.system.v1.ListRunsRequest.query:type_name -> pawl.v1.ListRunsRequest
+	70, // 7: pawl.system.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
+	72, // 8: pawl.system.v1.ListRunStepsResponse.steps:type_name -> pawl.v1.RunStep
+	73, // 9: pawl.system.v1.ListRunEventsRequest.query:type_name -> pawl.v1.ListRunEventsRequest
+	74, // 10: pawl.system.v1.ListRunEventsResponse.events:type_name -> pawl.v1.RunEvent
+	70, // 11: pawl.system.v1.CancelRunResponse.run:type_name -> pawl.v1.Run
+	70, // 12: pawl.system.v1.RetryRunResponse.run:type_name -> pawl.v1.Run
+	70, // 13: pawl.system.v1.RerunRunResponse.run:type_name -> pawl.v1.Run
 	4,  // 14: pawl.system.v1.FindSubmissionRequest.idempotency:type_name -> pawl.system.v1.Idempotency
-	67, // 15: pawl.system.v1.FindSubmissionResponse.status:type_name -> pawl.v1.RunStatus
+	69, // 15: pawl.system.v1.FindSubmissionResponse.status:type_name -> pawl.v1.RunStatus
 	25, // 16: pawl.system.v1.ClaimStepsRequest.claims:type_name -> pawl.system.v1.Claim
 	23, // 17: pawl.system.v1.Claim.step:type_name -> pawl.system.v1.StepRef
 	27, // 18: pawl.system.v1.ClaimStepsResponse.results:type_name -> pawl.system.v1.ClaimResult
 	0,  // 19: pawl.system.v1.ClaimResult.status:type_name -> pawl.system.v1.ClaimStatus
 	28, // 20: pawl.system.v1.ClaimResult.assignment:type_name -> pawl.system.v1.Assignment
-	65, // 21: pawl.system.v1.Assignment.class:type_name -> pawl.v1.RunClass
-	56, // 22: pawl.system.v1.Assignment.labels:type_name -> pawl.system.v1.Assignment.LabelsEntry
-	57, // 23: pawl.system.v1.Assignment.outputs:type_name -> pawl.system.v1.Assignment.OutputsEntry
-	66, // 24: pawl.system.v1.Assignment.deadline_in:type_name -> google.protobuf.Duration
+	67, // 21: pawl.system.v1.Assignment.class:type_name -> pawl.v1.RunClass
+	58, // 22: pawl.system.v1.Assignment.labels:type_name -> pawl.system.v1.Assignment.LabelsEntry
+	59, // 23: pawl.system.v1.Assignment.outputs:type_name -> pawl.system.v1.Assignment.OutputsEntry
+	68, // 24: pawl.system.v1.Assignment.deadline_in:type_name -> google.protobuf.Duration
 	30, // 25: pawl.system.v1.CompleteStepsRequest.outcomes:type_name -> pawl.system.v1.Outcome
 	23, // 26: pawl.system.v1.Outcome.step:type_name -> pawl.system.v1.StepRef
-	58, // 27: pawl.system.v1.Outcome.succeeded:type_name -> pawl.system.v1.Outcome.Succeeded
-	59, // 28: pawl.system.v1.Outcome.skipped:type_name -> pawl.system.v1.Outcome.Skipped
-	60, // 29: pawl.system.v1.Outcome.expanded:type_name -> pawl.system.v1.Outcome.Expanded
-	61, // 30: pawl.system.v1.Outcome.failed:type_name -> pawl.system.v1.Outcome.Failed
-	62, // 31: pawl.system.v1.Outcome.review_requested:type_name -> pawl.system.v1.Outcome.ReviewRequested
-	63, // 32: pawl.system.v1.Outcome.parked:type_name -> pawl.system.v1.Outcome.Parked
+	60, // 27: pawl.system.v1.Outcome.succeeded:type_name -> pawl.system.v1.Outcome.Succeeded
+	61, // 28: pawl.system.v1.Outcome.skipped:type_name -> pawl.system.v1.Outcome.Skipped
+	62, // 29: pawl.system.v1.Outcome.expanded:type_name -> pawl.system.v1.Outcome.Expanded
+	63, // 30: pawl.system.v1.Outcome.failed:type_name -> pawl.system.v1.Outcome.Failed
+	64, // 31: pawl.system.v1.Outcome.review_requested:type_name -> pawl.system.v1.Outcome.ReviewRequested
+	65, // 32: pawl.system.v1.Outcome.parked:type_name -> pawl.system.v1.Outcome.Parked
 	31, // 33: pawl.system.v1.Outcome.usage:type_name -> pawl.system.v1.Usage
-	73, // 34: pawl.system.v1.Outcome.started_at:type_name -> google.protobuf.Timestamp
+	75, // 34: pawl.system.v1.Outcome.started_at:type_name -> google.protobuf.Timestamp
 	32, // 35: pawl.system.v1.Usage.run_spend:type_name -> pawl.system.v1.Spend
 	34, // 36: pawl.system.v1.CompleteStepsResponse.results:type_name -> pawl.system.v1.CompleteResult
 	1,  // 37: pawl.system.v1.CompleteResult.status:type_name -> pawl.system.v1.CompleteStatus
 	36, // 38: pawl.system.v1.HeartbeatRequest.lanes:type_name -> pawl.system.v1.LaneSlots
 	37, // 39: pawl.system.v1.HeartbeatRequest.holds:type_name -> pawl.system.v1.Hold
-	65, // 40: pawl.system.v1.LaneSlots.class:type_name -> pawl.v1.RunClass
+	67, // 40: pawl.system.v1.LaneSlots.class:type_name -> pawl.v1.RunClass
 	23, // 41: pawl.system.v1.Hold.step:type_name -> pawl.system.v1.StepRef
-	66, // 42: pawl.system.v1.Hold.permit_wait:type_name -> google.protobuf.Duration
+	68, // 42: pawl.system.v1.Hold.permit_wait:type_name -> google.protobuf.Duration
 	38, // 43: pawl.system.v1.Hold.awaited_permit:type_name -> pawl.system.v1.AwaitedPermit
-	66, // 44: pawl.system.v1.AwaitedPermit.waited:type_name -> google.protobuf.Duration
-	66, // 45: pawl.system.v1.HeartbeatResponse.lease:type_name -> google.protobuf.Duration
+	68, // 44: pawl.system.v1.AwaitedPermit.waited:type_name -> google.protobuf.Duration
+	68, // 45: pawl.system.v1.HeartbeatResponse.lease:type_name -> google.protobuf.Duration
 	40, // 46: pawl.system.v1.HeartbeatResponse.stops:type_name -> pawl.system.v1.Stop
 	23, // 47: pawl.system.v1.Stop.step:type_name -> pawl.system.v1.StepRef
 	2,  // 48: pawl.system.v1.Stop.reason:type_name -> pawl.system.v1.StopReason
 	37, // 49: pawl.system.v1.ReleaseStepsRequest.holds:type_name -> pawl.system.v1.Hold
-	64, // 50: pawl.system.v1.RecordSpendRequest.runs:type_name -> pawl.system.v1.RecordSpendRequest.RunSpend
-	74, // 51: pawl.system.v1.CreatePipelineResponse.pipeline:type_name -> pawl.v1.Pipeline
-	74, // 52: pawl.system.v1.GetPipelineResponse.pipeline:type_name -> pawl.v1.Pipeline
-	75, // 53: pawl.system.v1.ListPipelinesRequest.query:type_name -> pawl.v1.ListPipelinesRequest
-	74, // 54: pawl.system.v1.ListPipelinesResponse.pipelines:type_name -> pawl.v1.Pipeline
+	66, // 50: pawl.system.v1.RecordSpendRequest.runs:type_name -> pawl.system.v1.RecordSpendRequest.RunSpend
+	76, // 51: pawl.system.v1.CreatePipelineResponse.pipeline:type_name -> pawl.v1.Pipeline
+	76, // 52: pawl.system.v1.GetPipelineResponse.pipeline:type_name -> pawl.v1.Pipeline
+	77, // 53: pawl.system.v1.ListPipelinesRequest.query:type_name -> pawl.v1.ListPipelinesRequest
+	76, // 54: pawl.system.v1.ListPipelinesResponse.pipelines:type_name -> pawl.v1.Pipeline
 	4,  // 55: pawl.system.v1.CreateDocumentRequest.idempotency:type_name -> pawl.system.v1.Idempotency
-	76, // 56: pawl.system.v1.GetDocumentResponse.document:type_name -> pawl.v1.Document
-	3,  // 57: pawl.system.v1.Outcome.Failed.class:type_name -> pawl.system.v1.Outcome.FailureClass
-	66, // 58: pawl.system.v1.Outcome.Failed.retry_after:type_name -> google.protobuf.Duration
-	66, // 59: pawl.system.v1.Outcome.Parked.until:type_name -> google.protobuf.Duration
-	32, // 60: pawl.system.v1.RecordSpendRequest.RunSpend.spend:type_name -> pawl.system.v1.Spend
-	5,  // 61: pawl.system.v1.OrchestratorService.CreateRun:input_type -> pawl.system.v1.CreateRunRequest
-	7,  // 62: pawl.system.v1.OrchestratorService.GetRun:input_type -> pawl.system.v1.GetRunRequest
-	9,  // 63: pawl.system.v1.OrchestratorService.ListRuns:input_type -> pawl.system.v1.ListRunsRequest
-	11, // 64: pawl.system.v1.OrchestratorService.ListRunSteps:input_type -> pawl.system.v1.ListRunStepsRequest
-	13, // 65: pawl.system.v1.OrchestratorService.ListRunEvents:input_type -> pawl.system.v1.ListRunEventsRequest
-	15, // 66: pawl.system.v1.OrchestratorService.CancelRun:input_type -> pawl.system.v1.CancelRunRequest
-	17, // 67: pawl.system.v1.OrchestratorService.RetryRun:input_type -> pawl.system.v1.RetryRunRequest
-	19, // 68: pawl.system.v1.OrchestratorService.RerunRun:input_type -> pawl.system.v1.RerunRunRequest
-	21, // 69: pawl.system.v1.OrchestratorService.FindSubmission:input_type -> pawl.system.v1.FindSubmissionRequest
-	24, // 70: pawl.system.v1.OrchestratorService.ClaimSteps:input_type -> pawl.system.v1.ClaimStepsRequest
-	29, // 71: pawl.system.v1.OrchestratorService.CompleteSteps:input_type -> pawl.system.v1.CompleteStepsRequest
-	35, // 72: pawl.system.v1.OrchestratorService.Heartbeat:input_type -> pawl.system.v1.HeartbeatRequest
-	41, // 73: pawl.system.v1.OrchestratorService.ReleaseSteps:input_type -> pawl.system.v1.ReleaseStepsRequest
-	43, // 74: pawl.system.v1.OrchestratorService.RecordSpend:input_type -> pawl.system.v1.RecordSpendRequest
-	45, // 75: pawl.system.v1.OrchestratorService.CreatePipeline:input_type -> pawl.system.v1.CreatePipelineRequest
-	47, // 76: pawl.system.v1.OrchestratorService.GetPipeline:input_type -> pawl.system.v1.GetPipelineRequest
-	49, // 77: pawl.system.v1.OrchestratorService.ListPipelines:input_type -> pawl.system.v1.ListPipelinesRequest
-	51, // 78: pawl.system.v1.OrchestratorService.CreateDocument:input_type -> pawl.system.v1.CreateDocumentRequest
-	53, // 79: pawl.system.v1.OrchestratorService.GetDocument:input_type -> pawl.system.v1.GetDocumentRequest
-	6,  // 80: pawl.system.v1.OrchestratorService.CreateRun:output_type -> pawl.system.v1.CreateRunResponse
-	8,  // 81: pawl.system.v1.OrchestratorService.GetRun:output_type -> pawl.system.v1.GetRunResponse
-	10, // 82: pawl.system.v1.OrchestratorService.ListRuns:output_type -> pawl.system.v1.ListRunsResponse
-	12, // 83: pawl.system.v1.OrchestratorService.ListRunSteps:output_type -> pawl.system.v1.ListRunStepsResponse
-	14, // 84: pawl.system.v1.OrchestratorService.ListRunEvents:output_type -> pawl.system.v1.ListRunEventsResponse
-	16, // 85: pawl.system.v1.OrchestratorService.CancelRun:output_type -> pawl.system.v1.CancelRunResponse
-	18, // 86: pawl.system.v1.OrchestratorService.RetryRun:output_type -> pawl.system.v1.RetryRunResponse
-	20, // 87: pawl.system.v1.OrchestratorService.RerunRun:output_type -> pawl.system.v1.RerunRunResponse
-	22, // 88: pawl.system.v1.OrchestratorService.FindSubmission:output_type -> pawl.system.v1.FindSubmissionResponse
-	26, // 89: pawl.system.v1.OrchestratorService.ClaimSteps:output_type -> pawl.system.v1.ClaimStepsResponse
-	33, // 90: pawl.system.v1.OrchestratorService.CompleteSteps:output_type -> pawl.system.v1.CompleteStepsResponse
-	39, // 91: pawl.system.v1.OrchestratorService.Heartbeat:output_type -> pawl.system.v1.HeartbeatResponse
-	42, // 92: pawl.system.v1.OrchestratorService.ReleaseSteps:output_type -> pawl.system.v1.ReleaseStepsResponse
-	44, // 93: pawl.system.v1.OrchestratorService.RecordSpend:output_type -> pawl.system.v1.RecordSpendResponse
-	46, // 94: pawl.system.v1.OrchestratorService.CreatePipeline:output_type -> pawl.system.v1.CreatePipelineResponse
-	48, // 95: pawl.system.v1.OrchestratorService.GetPipeline:output_type -> pawl.system.v1.GetPipelineResponse
-	50, // 96: pawl.system.v1.OrchestratorService.ListPipelines:output_type -> pawl.system.v1.ListPipelinesResponse
-	52, // 97: pawl.system.v1.OrchestratorService.CreateDocument:output_type -> pawl.system.v1.CreateDocumentResponse
-	54, // 98: pawl.system.v1.OrchestratorService.GetDocument:output_type -> pawl.system.v1.GetDocumentResponse
-	80, // [80:99] is the sub-list for method output_type
-	61, // [61:80] is the sub-list for method input_type
-	61, // [61:61] is the sub-list for extension type_name
-	61, // [61:61] is the sub-list for extension extendee
-	0,  // [0:61] is the sub-list for field type_name
+	78, // 56: pawl.system.v1.GetDocumentResponse.document:type_name -> pawl.v1.Document
+	23, // 57: pawl.system.v1.WakeStepsRequest.steps:type_name -> pawl.system.v1.StepRef
+	3,  // 58: pawl.system.v1.Outcome.Failed.class:type_name -> pawl.system.v1.Outcome.FailureClass
+	68, // 59: pawl.system.v1.Outcome.Failed.retry_after:type_name -> google.protobuf.Duration
+	68, // 60: pawl.system.v1.Outcome.Parked.until:type_name -> google.protobuf.Duration
+	32, // 61: pawl.system.v1.RecordSpendRequest.RunSpend.spend:type_name -> pawl.system.v1.Spend
+	5,  // 62: pawl.system.v1.OrchestratorService.CreateRun:input_type -> pawl.system.v1.CreateRunRequest
+	7,  // 63: pawl.system.v1.OrchestratorService.GetRun:input_type -> pawl.system.v1.GetRunRequest
+	9,  // 64: pawl.system.v1.OrchestratorService.ListRuns:input_type -> pawl.system.v1.ListRunsRequest
+	11, // 65: pawl.system.v1.OrchestratorService.ListRunSteps:input_type -> pawl.system.v1.ListRunStepsRequest
+	13, // 66: pawl.system.v1.OrchestratorService.ListRunEvents:input_type -> pawl.system.v1.ListRunEventsRequest
+	15, // 67: pawl.system.v1.OrchestratorService.CancelRun:input_type -> pawl.system.v1.CancelRunRequest
+	17, // 68: pawl.system.v1.OrchestratorService.RetryRun:input_type -> pawl.system.v1.RetryRunRequest
+	19, // 69: pawl.system.v1.OrchestratorService.RerunRun:input_type -> pawl.system.v1.RerunRunRequest
+	21, // 70: pawl.system.v1.OrchestratorService.FindSubmission:input_type -> pawl.system.v1.FindSubmissionRequest
+	24, // 71: pawl.system.v1.OrchestratorService.ClaimSteps:input_type -> pawl.system.v1.ClaimStepsRequest
+	29, // 72: pawl.system.v1.OrchestratorService.CompleteSteps:input_type -> pawl.system.v1.CompleteStepsRequest
+	35, // 73: pawl.system.v1.OrchestratorService.Heartbeat:input_type -> pawl.system.v1.HeartbeatRequest
+	41, // 74: pawl.system.v1.OrchestratorService.ReleaseSteps:input_type -> pawl.system.v1.ReleaseStepsRequest
+	55, // 75: pawl.system.v1.OrchestratorService.WakeSteps:input_type -> pawl.system.v1.WakeStepsRequest
+	43, // 76: pawl.system.v1.OrchestratorService.RecordSpend:input_type -> pawl.system.v1.RecordSpendRequest
+	45, // 77: pawl.system.v1.OrchestratorService.CreatePipeline:input_type -> pawl.system.v1.CreatePipelineRequest
+	47, // 78: pawl.system.v1.OrchestratorService.GetPipeline:input_type -> pawl.system.v1.GetPipelineRequest
+	49, // 79: pawl.system.v1.OrchestratorService.ListPipelines:input_type -> pawl.system.v1.ListPipelinesRequest
+	51, // 80: pawl.system.v1.OrchestratorService.CreateDocument:input_type -> pawl.system.v1.CreateDocumentRequest
+	53, // 81: pawl.system.v1.OrchestratorService.GetDocument:input_type -> pawl.system.v1.GetDocumentRequest
+	6,  // 82: pawl.system.v1.OrchestratorService.CreateRun:output_type -> pawl.system.v1.CreateRunResponse
+	8,  // 83: pawl.system.v1.OrchestratorService.GetRun:output_type -> pawl.system.v1.GetRunResponse
+	10, // 84: pawl.system.v1.OrchestratorService.ListRuns:output_type -> pawl.system.v1.ListRunsResponse
+	12, // 85: pawl.system.v1.OrchestratorService.ListRunSteps:output_type -> pawl.system.v1.ListRunStepsResponse
+	14, // 86: pawl.system.v1.OrchestratorService.ListRunEvents:output_type -> pawl.system.v1.ListRunEventsResponse
+	16, // 87: pawl.system.v1.OrchestratorService.CancelRun:output_type -> pawl.system.v1.CancelRunResponse
+	18, // 88: pawl.system.v1.OrchestratorService.RetryRun:output_type -> pawl.system.v1.RetryRunResponse
+	20, // 89: pawl.system.v1.OrchestratorService.RerunRun:output_type -> pawl.system.v1.RerunRunResponse
+	22, // 90: pawl.system.v1.OrchestratorService.FindSubmission:output_type -> pawl.system.v1.FindSubmissionResponse
+	26, // 91: pawl.system.v1.OrchestratorService.ClaimSteps:output_type -> pawl.system.v1.ClaimStepsResponse
+	33, // 92: pawl.system.v1.OrchestratorService.CompleteSteps:output_type -> pawl.system.v1.CompleteStepsResponse
+	39, // 93: pawl.system.v1.OrchestratorService.Heartbeat:output_type -> pawl.system.v1.HeartbeatResponse
+	42, // 94: pawl.system.v1.OrchestratorService.ReleaseSteps:output_type -> pawl.system.v1.ReleaseStepsResponse
+	56, // 95: pawl.system.v1.OrchestratorService.WakeSteps:output_type -> pawl.system.v1.WakeStepsResponse
+	44, // 96: pawl.system.v1.OrchestratorService.RecordSpend:output_type -> pawl.system.v1.RecordSpendResponse
+	46, // 97: pawl.system.v1.OrchestratorService.CreatePipeline:output_type -> pawl.system.v1.CreatePipelineResponse
+	48, // 98: pawl.system.v1.OrchestratorService.GetPipeline:output_type -> pawl.system.v1.GetPipelineResponse
+	50, // 99: pawl.system.v1.OrchestratorService.ListPipelines:output_type -> pawl.system.v1.ListPipelinesResponse
+	52, // 100: pawl.system.v1.OrchestratorService.CreateDocument:output_type -> pawl.system.v1.CreateDocumentResponse
+	54, // 101: pawl.system.v1.OrchestratorService.GetDocument:output_type -> pawl.system.v1.GetDocumentResponse
+	82, // [82:102] is the sub-list for method output_type
+	62, // [62:82] is the sub-list for method input_type
+	62, // [62:62] is the sub-list for extension type_name
+	62, // [62:62] is the sub-list for extension extendee
+	0,  // [0:62] is the sub-list for field type_name
 }
 
 func init() { file_pawl_system_v1_orchestrator_proto_init() }
@@ -4741,14 +4843,14 @@ func file_pawl_system_v1_orchestrator_proto_init() {
 		(*GetPipelineRequest_Name)(nil),
 		(*GetPipelineRequest_Digest)(nil),
 	}
-	file_pawl_system_v1_orchestrator_proto_msgTypes[58].OneofWrappers = []any{}
+	file_pawl_system_v1_orchestrator_proto_msgTypes[60].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_system_v1_orchestrator_proto_rawDesc), len(file_pawl_system_v1_orchestrator_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   61,
+			NumMessages:   63,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

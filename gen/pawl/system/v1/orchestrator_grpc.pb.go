@@ -32,6 +32,7 @@ const (
 	OrchestratorService_CompleteSteps_FullMethodName  = "/pawl.system.v1.OrchestratorService/CompleteSteps"
 	OrchestratorService_Heartbeat_FullMethodName      = "/pawl.system.v1.OrchestratorService/Heartbeat"
 	OrchestratorService_ReleaseSteps_FullMethodName   = "/pawl.system.v1.OrchestratorService/ReleaseSteps"
+	OrchestratorService_WakeSteps_FullMethodName      = "/pawl.system.v1.OrchestratorService/WakeSteps"
 	OrchestratorService_RecordSpend_FullMethodName    = "/pawl.system.v1.OrchestratorService/RecordSpend"
 	OrchestratorService_CreatePipeline_FullMethodName = "/pawl.system.v1.OrchestratorService/CreatePipeline"
 	OrchestratorService_GetPipeline_FullMethodName    = "/pawl.system.v1.OrchestratorService/GetPipeline"
@@ -73,6 +74,9 @@ type OrchestratorServiceClient interface {
 	Heartbeat(ctx context.Context, in *HeartbeatRequest, opts ...grpc.CallOption) (*HeartbeatResponse, error)
 	// ReleaseSteps hands steps back unexecuted; the attempts are not counted. Safe to repeat.
 	ReleaseSteps(ctx context.Context, in *ReleaseStepsRequest, opts ...grpc.CallOption) (*ReleaseStepsResponse, error)
+	// WakeSteps ends the waits of steps that are parked: what they wait for may have happened. It is a hint; a step that does
+	// not wait is left as it is. Safe to repeat.
+	WakeSteps(ctx context.Context, in *WakeStepsRequest, opts ...grpc.CallOption) (*WakeStepsResponse, error)
 	// RecordSpend keeps a copy of what a run has spent, for its status; older versions are ignored.
 	RecordSpend(ctx context.Context, in *RecordSpendRequest, opts ...grpc.CallOption) (*RecordSpendResponse, error)
 	// CreatePipeline stores a version that intake has checked. Safe to repeat with the same content.
@@ -225,6 +229,16 @@ func (c *orchestratorServiceClient) ReleaseSteps(ctx context.Context, in *Releas
 	return out, nil
 }
 
+func (c *orchestratorServiceClient) WakeSteps(ctx context.Context, in *WakeStepsRequest, opts ...grpc.CallOption) (*WakeStepsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(WakeStepsResponse)
+	err := c.cc.Invoke(ctx, OrchestratorService_WakeSteps_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *orchestratorServiceClient) RecordSpend(ctx context.Context, in *RecordSpendRequest, opts ...grpc.CallOption) (*RecordSpendResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RecordSpendResponse)
@@ -318,6 +332,9 @@ type OrchestratorServiceServer interface {
 	Heartbeat(context.Context, *HeartbeatRequest) (*HeartbeatResponse, error)
 	// ReleaseSteps hands steps back unexecuted; the attempts are not counted. Safe to repeat.
 	ReleaseSteps(context.Context, *ReleaseStepsRequest) (*ReleaseStepsResponse, error)
+	// WakeSteps ends the waits of steps that are parked: what they wait for may have happened. It is a hint; a step that does
+	// not wait is left as it is. Safe to repeat.
+	WakeSteps(context.Context, *WakeStepsRequest) (*WakeStepsResponse, error)
 	// RecordSpend keeps a copy of what a run has spent, for its status; older versions are ignored.
 	RecordSpend(context.Context, *RecordSpendRequest) (*RecordSpendResponse, error)
 	// CreatePipeline stores a version that intake has checked. Safe to repeat with the same content.
@@ -378,6 +395,9 @@ func (UnimplementedOrchestratorServiceServer) Heartbeat(context.Context, *Heartb
 }
 func (UnimplementedOrchestratorServiceServer) ReleaseSteps(context.Context, *ReleaseStepsRequest) (*ReleaseStepsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReleaseSteps not implemented")
+}
+func (UnimplementedOrchestratorServiceServer) WakeSteps(context.Context, *WakeStepsRequest) (*WakeStepsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method WakeSteps not implemented")
 }
 func (UnimplementedOrchestratorServiceServer) RecordSpend(context.Context, *RecordSpendRequest) (*RecordSpendResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RecordSpend not implemented")
@@ -652,6 +672,24 @@ func _OrchestratorService_ReleaseSteps_Handler(srv interface{}, ctx context.Cont
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OrchestratorService_WakeSteps_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(WakeStepsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OrchestratorServiceServer).WakeSteps(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OrchestratorService_WakeSteps_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OrchestratorServiceServer).WakeSteps(ctx, req.(*WakeStepsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _OrchestratorService_RecordSpend_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(RecordSpendRequest)
 	if err := dec(in); err != nil {
@@ -818,6 +856,10 @@ var OrchestratorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ReleaseSteps",
 			Handler:    _OrchestratorService_ReleaseSteps_Handler,
+		},
+		{
+			MethodName: "WakeSteps",
+			Handler:    _OrchestratorService_WakeSteps_Handler,
 		},
 		{
 			MethodName: "RecordSpend",

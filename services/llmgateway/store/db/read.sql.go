@@ -45,6 +45,7 @@ SELECT k.n::integer AS n, (SELECT clock_timestamp())::timestamptz AS now,
        coalesce(c.state, '')::text AS state, coalesce(c.cost, 0)::numeric AS cost,
        coalesce(a.input_tokens, 0)::bigint AS input_tokens,
        coalesce(a.output_tokens, 0)::bigint AS output_tokens, coalesce(a.ambiguous_targets, '{}')::text[] AS ambiguous_targets,
+       coalesce(a.in_lane, false)::boolean AS in_lane, coalesce(a.lane_tries, 0)::bigint AS lane_tries,
        coalesce(w.provider, '')::text AS provider, coalesce(w.model, '')::text AS model, coalesce(w.format, '')::text AS format,
        coalesce(w.http_status, 0)::integer AS http_status, coalesce(w.cached_input_tokens, 0)::bigint AS cached_input_tokens,
        coalesce(w.answer, '')::bytea AS answer
@@ -53,7 +54,9 @@ LEFT JOIN llm.run_spend s ON s.run_id = k.run_id
 LEFT JOIN llm.llm_call_log c ON c.run_id = k.run_id AND c.call_key = k.call_key
 LEFT JOIN LATERAL (
     SELECT sum(t.input_tokens) AS input_tokens, sum(t.output_tokens) AS output_tokens,
-           array_agg(t.provider || '/' || t.model) FILTER (WHERE t.state = 'ambiguous') AS ambiguous_targets
+           array_agg(t.provider || '/' || t.model) FILTER (WHERE t.state = 'ambiguous') AS ambiguous_targets,
+           count(*) FILTER (WHERE t.holder = 'ec000000-0000-0000-0000-000000000000') AS lane_tries,
+           bool_or(t.state = 'in_flight' AND t.holder = 'ec000000-0000-0000-0000-000000000000') AS in_lane
     FROM llm.llm_try t WHERE t.run_id = c.run_id AND t.call_key = c.call_key
 ) a ON true
 LEFT JOIN llm.llm_try w ON w.run_id = c.run_id AND w.call_key = c.call_key AND w.try_no = c.winning_try
@@ -75,6 +78,8 @@ type FindCallsRow struct {
 	InputTokens       int64
 	OutputTokens      int64
 	AmbiguousTargets  []string
+	InLane            bool
+	LaneTries         int64
 	Provider          string
 	Model             string
 	Format            string
@@ -103,6 +108,8 @@ func (q *Queries) FindCalls(ctx context.Context, arg FindCallsParams) ([]FindCal
 			&i.InputTokens,
 			&i.OutputTokens,
 			&i.AmbiguousTargets,
+			&i.InLane,
+			&i.LaneTries,
 			&i.Provider,
 			&i.Model,
 			&i.Format,
