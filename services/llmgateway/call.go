@@ -69,6 +69,9 @@ func (s *Service) resolve(f *flight) outcome {
 		case store.CallAnswered:
 			return s.replay(f, found)
 		case store.CallInFlight:
+			if found.InLane {
+				return a.inLane(found)
+			}
 			if err := s.clock.Sleep(begin, look); err != nil {
 				return s.interrupted(begin, err)
 			}
@@ -207,6 +210,9 @@ func (a *attempt) run(found store.Found) (o outcome, decided bool) {
 	a.last.cost, a.last.spend = found.Cost, found.Spend
 	r := route{targets: targets, failures: req.GetFailures(), fallbackAfter: max(1, req.GetFallbackAfter())}
 	i := r.first(found.AmbiguousTargets)
+	if o, decided := a.enterLane(found, newRequest(a, targets[i])); decided {
+		return o, true
+	}
 	for {
 		t := newRequest(a, targets[i])
 		o, decided, f := t.do()

@@ -17,6 +17,8 @@ const (
 	leastLease = 500 * time.Millisecond
 	mostLease  = 10 * time.Minute
 	mostLanes  = 64
+	// leastEconomy is the shortest time of the economy lane's loops.
+	leastEconomy = 50 * time.Millisecond
 )
 
 // Config is what the gateway is told at its start.
@@ -38,6 +40,12 @@ type Config struct {
 	Lease        time.Duration `help:"How long a gateway may be silent before its calls in flight count as ambiguous." default:"10s"`
 	PermitTTL    time.Duration `name:"permit-ttl" help:"How long the permits of a silent gateway are kept for it." default:"2s"`
 	CommitLanes  int           `help:"How many groups of calls commit at the same time." default:"2"`
+
+	EconomyGather  time.Duration `help:"How long requests of batches are gathered for a provider's batch API, on routes with economy: batch_api." default:"1m"`
+	EconomyLook    time.Duration `help:"How often a provider's batch is looked at." default:"30s"`
+	EconomyLeast   time.Duration `help:"The least time in which a provider's batch is worth trying." default:"2h"`
+	EconomyReserve time.Duration `help:"What is kept of the time until a run's deadline for asking in the usual way." default:"20m"`
+
 	ControlConns int32         `help:"Connections of the pool for leases and sweeps." default:"3"`
 }
 
@@ -59,6 +67,11 @@ func (c Config) Validate() error {
 	// The stores are common to all services, which get them when the flags have been read.
 	if !c.Database.URL.IsZero() && c.Database.MaxConns < int32(c.CommitLanes)+2 {
 		problems = append(problems, errors.New("database-max-conns must be at least commit-lanes + 2"))
+	}
+	if min(c.EconomyGather, c.EconomyLook) < leastEconomy || c.EconomyLeast <= 0 || c.EconomyReserve < 0 {
+		problems = append(problems, fmt.Errorf(
+			"economy-gather and economy-look must be at least %s, economy-least above 0, and economy-reserve not below", leastEconomy,
+		))
 	}
 	if c.ControlConns < 2 {
 		problems = append(problems, errors.New("control-conns must be at least 2"))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"pawl.internal/services/internal/config"
+	"pawl.internal/services/llmgateway/economy"
 	"pawl.internal/services/llmgateway/provider"
 	"pawl.internal/services/llmgateway/provider/openai"
 )
@@ -23,6 +24,8 @@ type format struct {
 	open func(client *provider.Client, base string, key config.Secret) (sender, error)
 	// read says what an exchange means that was read to its end, live or stored: of a stored one there is no header.
 	read func(x provider.Exchange, now time.Time) provider.Reading
+	// batches makes what asks the batch API at base; nil if the form has none.
+	batches func(client *provider.Client, base string, key config.Secret) (economy.API, error)
 }
 
 // formats are all forms that this build speaks. The catalogue names them by catalog.Provider.Format.
@@ -32,6 +35,9 @@ func formats() []format {
 			name: openai.Format, read: openai.Read,
 			open: func(client *provider.Client, base string, key config.Secret) (sender, error) {
 				return openai.New(client, base, key)
+			},
+			batches: func(client *provider.Client, base string, key config.Secret) (economy.API, error) {
+				return openai.NewBatches(client, base, key)
 			},
 		},
 	}

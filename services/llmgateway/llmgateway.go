@@ -46,6 +46,7 @@ type Service struct {
 	models       *shelf
 	lease        *lease
 	flights      *flights
+	economy      economyLane
 	orchestrator systemv1.OrchestratorServiceClient
 	ping         func(context.Context) error
 	// ended ends when nothing can be stored any more.
@@ -101,7 +102,7 @@ func (s *Service) GetRoute(_ context.Context, req *systemv1.GetRouteRequest) (*s
 func (s *Service) Run(ctx context.Context) error {
 	var all errgroup.Group
 	for _, loop := range []func(context.Context) error{
-		s.store.Run, s.permits.Run, s.lease.run, s.judge, s.watch, s.tell, s.sweep, s.tidy,
+		s.store.Run, s.permits.Run, s.lease.run, s.judge, s.watch, s.tell, s.sweep, s.tidy, s.economy.Run,
 	} {
 		all.Go(func() error { return loop(ctx) })
 	}

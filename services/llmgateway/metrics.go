@@ -10,6 +10,7 @@ import (
 	"pawl.internal/services/llmgateway/failure"
 	"pawl.internal/services/llmgateway/permit"
 	"pawl.internal/services/llmgateway/price"
+	"pawl.internal/services/llmgateway/store"
 )
 
 // metrics counts what is particular to the gateway. Providers and models are those of the models file.
@@ -22,6 +23,7 @@ type metrics struct {
 	waits    *prometheus.HistogramVec
 	degraded *prometheus.GaugeVec
 	inFlight prometheus.Gauge
+	lane     *prometheus.GaugeVec
 	unstored prometheus.Gauge
 	orphans  prometheus.Counter
 	panics   prometheus.Counter
@@ -50,6 +52,9 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		degraded: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: prefix + "permit_degraded", Help: "1 while Redis is away and the group is limited to this replica's share.",
 		}, []string{"group"}),
+		lane: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: prefix + "economy_items", Help: "Requests in the economy lane, over all replicas, by state.",
+		}, []string{"provider", "state"}),
 		inFlight: gauge("in_flight_calls", "Questions that are being answered."),
 		unstored: gauge("unstored_answers", "Answers that are kept in memory because they cannot be stored yet."),
 		orphans: prometheus.NewCounter(prometheus.CounterOpts{
@@ -60,7 +65,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		}),
 	}
 	registry.MustRegister(
-		m.calls, m.tries, m.latency, m.tokens, m.cost, m.waits, m.degraded, m.inFlight, m.unstored, m.orphans, m.panics,
+		m.calls, m.tries, m.latency, m.tokens, m.cost, m.waits, m.degraded, m.lane, m.inFlight, m.unstored, m.orphans, m.panics,
 	)
 	return m
 }
@@ -136,4 +141,12 @@ func (m *metrics) setDegraded(group string, degraded bool) {
 		value = 1
 	}
 	m.degraded.WithLabelValues(group).Set(value)
+}
+
+// countLane sets how many requests are in which state of the economy lane.
+func (m *metrics) countLane(counts []store.LaneCount) {
+	m.lane.Reset()
+	for _, c := range counts {
+		m.lane.WithLabelValues(c.Provider, c.State).Set(float64(c.Items))
+	}
 }

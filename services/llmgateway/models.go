@@ -7,6 +7,7 @@ import (
 
 	"pawl.internal/services/internal/clock"
 	"pawl.internal/services/llmgateway/catalog"
+	"pawl.internal/services/llmgateway/economy"
 	"pawl.internal/services/llmgateway/price"
 	"pawl.internal/services/llmgateway/provider"
 	"pawl.internal/services/llmgateway/provider/simulated"
@@ -29,6 +30,8 @@ type account struct {
 	format format
 	// keys has at least one element: a provider that needs no key has an empty one.
 	keys []*keyed
+	// batches is the batch API, which is asked with the first key; nil if there is none.
+	batches economy.API
 }
 
 // keyed is one key of an account, and what asks with it.
@@ -68,7 +71,10 @@ func (m *models) open(p *catalog.Provider, clk clock.Clock) (*account, error) {
 		}
 		a.keys = append(a.keys, &keyed{id: k.ID, sender: s})
 	}
-	return a, nil
+	if f.batches != nil {
+		a.batches, err = f.batches(client, baseOf(p), keys[0].Secret)
+	}
+	return a, err
 }
 
 // transport leads to a provider: over the network, or into this process.

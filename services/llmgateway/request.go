@@ -126,14 +126,19 @@ func (r *request) mayStillSend(recorded time.Time) (outcome, bool) {
 
 // send asks the provider.
 func (r *request) send() (provider.Exchange, time.Duration) {
-	a := r.flight.ask
 	began := r.service.clock.Now()
-	x := r.key.sender.Send(r.call, provider.Request{
+	x := r.key.sender.Send(r.call, r.question())
+	return x, r.service.clock.Now().Sub(began)
+}
+
+// question is what the provider is asked.
+func (r *request) question() provider.Request {
+	a := r.flight.ask
+	return provider.Request{
 		ID: a.name(), Model: r.target.Model, Messages: a.req.GetMessages(), Schema: a.req.GetOutputSchema(),
 		Tools: a.req.GetTools(), ToolChoice: a.req.GetToolChoice(), Embed: a.req.GetEmbed(), Dimensions: int(a.req.GetDimensions()),
 		Params: a.req.GetParams(), MaxOutputTokens: r.maxOutput(),
-	})
-	return x, r.service.clock.Now().Sub(began)
+	}
 }
 
 // maxOutput bounds the answer's tokens; it is always sent.

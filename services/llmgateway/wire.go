@@ -9,6 +9,7 @@ import (
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	"pawl.internal/services/internal/boot"
 	"pawl.internal/services/internal/pg"
+	"pawl.internal/services/llmgateway/economy"
 	"pawl.internal/services/llmgateway/permit"
 	"pawl.internal/services/llmgateway/store"
 )
@@ -133,11 +134,12 @@ func (s *Service) openPermits(ctx context.Context, p *boot.Process, cfg Config) 
 	return nil
 }
 
-func (s *Service) openOrchestrator(_ context.Context, p *boot.Process, _ Config) error {
+func (s *Service) openOrchestrator(_ context.Context, p *boot.Process, cfg Config) error {
 	connection, err := p.Dial("orchestrator")
 	if err != nil {
 		return err
 	}
 	s.orchestrator = systemv1.NewOrchestratorServiceClient(connection)
+	s.economy = s.newEconomy(economy.Deps{IDs: p.IDs}, cfg)
 	return nil
 }

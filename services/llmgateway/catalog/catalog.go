@@ -102,6 +102,8 @@ type Catalog struct {
 	Warnings []string
 
 	routes map[string][]Target
+	// economy has the routes with economy: batch_api.
+	economy map[string]bool
 }
 
 // Route returns the targets of a name in their order: a route's, or else the one target whose model has that name. The name

@@ -139,7 +139,9 @@ SELECT y.run_id || '/' || encode(y.call_key, 'hex') || '/' || y.try_no, y.run_id
        CASE WHEN r.holder IS NULL THEN ', which is not on record' ELSE ', whose lease ended at ' || to_char(r.lease_until, 'HH24:MI:SS') END
 FROM llm.llm_try y
 LEFT JOIN llm.replica r ON r.holder = y.holder
-WHERE y.state = 'in_flight' AND (r.holder IS NULL OR r.lease_until < now())`
+WHERE y.state = 'in_flight' AND (r.holder IS NULL OR r.lease_until < now())
+  AND NOT EXISTS (SELECT FROM llm.economy_item i
+                  WHERE i.run_id = y.run_id AND i.call_key = y.call_key AND i.try_no = y.try_no AND i.state <> 'done')`
 
 // livingLease is what is left of the leases of living gateways, which renew them ten times as often as they must.
 const livingLease = `SELECT max(lease_until - now()) FROM llm.replica WHERE lease_until > now()`
