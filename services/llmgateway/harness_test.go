@@ -169,6 +169,8 @@ func (b *bench) gateway(change func(*llmgateway.Config)) *gateway {
 		},
 		Redis:      redisconn.Config{URL: config.NewSecret(b.redisURL), Prefix: b.prefix},
 		ModelsFile: b.models(), Lease: leaseTime, PermitTTL: 600 * time.Millisecond, CommitLanes: 2, ControlConns: 2,
+		EconomyGather: 50 * time.Millisecond, EconomyLook: 50 * time.Millisecond, EconomyLeast: time.Second,
+		EconomyReserve: 500 * time.Millisecond,
 	}
 	if change != nil {
 		change(&cfg)
