@@ -39,14 +39,17 @@ type rule struct {
 func (r rule) applies(s said) bool {
 	return (r.on == nil || r.on(s.status)) &&
 		r.ends() == (s.finish != "") &&
-		(r.finish == nil || slices.Contains(r.finish, s.finish)) &&
-		(r.finishLike == nil || r.finishLike(s.finish)) &&
-		(r.code == nil || slices.Contains(r.code, s.code)) &&
-		(r.codeLike == nil || r.codeLike(s.code)) &&
-		(r.kind == nil || slices.Contains(r.kind, s.kind)) &&
+		names(r.finish, r.finishLike, s.finish) &&
+		names(r.code, r.codeLike, s.code) &&
+		names(r.kind, nil, s.kind) &&
 		(r.phrase == nil || s.mentions(r.phrase)) &&
 		(r.text == nil || r.text(s)) &&
 		(r.when == nil || r.when(s))
+}
+
+// names reports whether the word is one of those that a rule names; a rule without words asks for none.
+func names(words []string, like func(string) bool, word string) bool {
+	return (words == nil || slices.Contains(words, word)) && (like == nil || like(word))
 }
 
 // ends reports whether the rule is about how an answer ended, and not about an error.

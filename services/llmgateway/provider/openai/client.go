@@ -59,9 +59,21 @@ func (c *Client) Send(ctx context.Context, r provider.Request) provider.Exchange
 	if !c.key.IsZero() {
 		header.Set("Authorization", "Bearer "+strings.TrimSpace(c.key.Reveal()))
 	}
-	x := c.http.Post(ctx, c.endpoint, header, body)
+	x := c.send(ctx, r, header, body)
 	if x.Err != nil {
 		x.Err = fmt.Errorf("post to %s: %w", c.endpoint, x.Err)
 	}
 	return x.Without(c.key)
+}
+
+func (c *Client) send(ctx context.Context, r provider.Request, header http.Header, body []byte) provider.Exchange {
+	if !r.Stream {
+		return c.http.Post(ctx, c.endpoint, header, body)
+	}
+	header.Set("Accept", "text/event-stream")
+	x := c.http.Stream(ctx, c.endpoint, header, body, listen(r.Heard))
+	if !x.Stream && x.Err == nil {
+		tellWhole(r.Heard, x)
+	}
+	return x
 }

@@ -4,15 +4,18 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"net/http"
 	"strings"
 	"time"
 
+	systemv1 "pawl.internal/gen/pawl/system/v1"
 	"pawl.internal/services/llmgateway/failure"
 	"pawl.internal/services/llmgateway/price"
 	"pawl.internal/services/llmgateway/provider"
 )
 
-// Format is the name under which answers of this form are stored, so that they can be read again.
+// Format is the name under which answers of this form are stored, so that they can be read again. Streamed ones have the
+// same name: their text tells them apart (see provider.IsStream), and a server may send either, whatever was asked for.
 const Format = "openai"
 
 // completion is the body of an answer, as far as it matters here.
@@ -29,9 +32,20 @@ type completion struct {
 type choice struct {
 	FinishReason string `json:"finish_reason"`
 	Message      struct {
-		Content content `json:"content"`
-		Refusal string  `json:"refusal"`
+		Content   content    `json:"content"`
+		Refusal   string     `json:"refusal"`
+		ToolCalls []toolCall `json:"tool_calls"`
 	} `json:"message"`
+}
+
+// toolCall is a call of a tool, or in a stream a piece of one.
+type toolCall struct {
+	Index    int    `json:"index"`
+	ID       string `json:"id"`
+	Function struct {
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+	} `json:"function"`
 }
 
 // Read says what an answer means that was read to its end. It needs status, header and body only, so that a stored answer
@@ -40,25 +54,50 @@ func Read(x provider.Exchange, now time.Time) provider.Reading {
 	r := provider.Reading{RequestID: x.Header.Get("X-Request-Id")}
 	r.Failure = failure.Classify(failure.OpenAI, x.Status, x.Header, x.Body, now)
 	var c completion
-	err := json.Unmarshal(x.Body, &c)
+	var finish string // why there is no answer to be read
+	if isStream(x) {
+		var broken []byte
+		if c, finish, broken = assemble(x.Body); broken != nil {
+			r.Failure = failure.ClassifyEvent(failure.OpenAI, broken, x.Header, now)
+		}
+	} else if json.Unmarshal(x.Body, &c) != nil {
+		finish = failure.FinishUnreadable
+	}
 	r.Usage, r.UsageKnown = readUsage(c.Usage)
+	c.fill(&r)
 	if r.Failure.Class != failure.None {
+		r.FinishReason = ""
 		return r
 	}
-	switch {
-	case x.TooLong:
-		r.FinishReason = failure.FinishTooLong
-	case err != nil:
-		r.FinishReason = failure.FinishUnreadable
-	default:
-		r.Text, r.FinishReason = c.read()
+	if x.TooLong {
+		finish = failure.FinishTooLong
 	}
+	r.FinishReason = cmp.Or(finish, r.FinishReason)
 	r.Failure = failure.Finish(failure.OpenAI, r.FinishReason)
-	if r.Failure.Class == failure.None && r.Text == "" {
+	if r.Failure.Class == failure.None && r.Text == "" && len(r.ToolCalls) == 0 {
 		r.FinishReason = failure.FinishEmpty
 		r.Failure = failure.Finish(failure.OpenAI, r.FinishReason)
 	}
 	return r
+}
+
+// isStream reports whether the body is that of a stream. One that ended before it began looks like nothing at all.
+func isStream(x provider.Exchange) bool {
+	success := x.Status < http.StatusMultipleChoices
+	return success && (provider.IsStream(x.Body) || x.Stream && len(bytes.TrimSpace(x.Body)) == 0)
+}
+
+// fill takes over what the model has written, and how it ended.
+func (c completion) fill(r *provider.Reading) {
+	r.Text, r.FinishReason = c.read()
+	if len(c.Choices) == 0 {
+		return
+	}
+	for _, call := range c.Choices[0].Message.ToolCalls {
+		r.ToolCalls = append(r.ToolCalls, &systemv1.ToolCall{
+			Id: call.ID, Name: call.Function.Name, Arguments: call.Function.Arguments,
+		})
+	}
 }
 
 // read gives the first choice's text and how it ended.

@@ -34,6 +34,13 @@ type chatRequest struct {
 	Stop                []string        `json:"stop,omitempty"`
 	Seed                *int64          `json:"seed,omitempty"`
 	ResponseFormat      *responseFormat `json:"response_format,omitempty"`
+	Stream              bool            `json:"stream,omitempty"`
+	StreamOptions       *streamOptions  `json:"stream_options,omitempty"`
+}
+
+// streamOptions ask for the counts of tokens, which streams lack otherwise.
+type streamOptions struct {
+	IncludeUsage bool `json:"include_usage"`
 }
 
 type message struct {
@@ -66,6 +73,9 @@ func encode(r provider.Request, tokenLimit string) ([]byte, error) {
 		body.ResponseFormat = &responseFormat{
 			Type: "json_schema", JSONSchema: jsonSchema{Name: answerName, Schema: r.Schema},
 		}
+	}
+	if r.Stream {
+		body.Stream, body.StreamOptions = true, &streamOptions{IncludeUsage: true}
 	}
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
