@@ -13,6 +13,8 @@ func BreakProvider(s *Service, name string) {
 
 type panicking struct{}
 
+func (panicking) Check(provider.Request) error { return nil }
+
 func (panicking) Send(context.Context, provider.Request) provider.Exchange {
 	panic("a fault in the program")
 }

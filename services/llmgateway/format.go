@@ -8,11 +8,15 @@ import (
 	"pawl.internal/services/internal/config"
 	"pawl.internal/services/llmgateway/economy"
 	"pawl.internal/services/llmgateway/provider"
+	"pawl.internal/services/llmgateway/provider/anthropic"
+	"pawl.internal/services/llmgateway/provider/gemini"
 	"pawl.internal/services/llmgateway/provider/openai"
 )
 
 // sender asks a provider once.
 type sender interface {
+	// Check returns why the question cannot be asked in the provider's format, before anything is spent on it.
+	Check(r provider.Request) error
 	Send(ctx context.Context, r provider.Request) provider.Exchange
 }
 
@@ -38,6 +42,21 @@ func formats() []format {
 			},
 			batches: func(client *provider.Client, base string, key config.Secret) (economy.API, error) {
 				return openai.NewBatches(client, base, key)
+			},
+		},
+		{
+			name: anthropic.Format, read: anthropic.Read,
+			open: func(client *provider.Client, base string, key config.Secret) (sender, error) {
+				return anthropic.New(client, base, key)
+			},
+			batches: func(client *provider.Client, base string, key config.Secret) (economy.API, error) {
+				return anthropic.NewBatches(client, base, key)
+			},
+		},
+		{
+			name: gemini.Format, read: gemini.Read,
+			open: func(client *provider.Client, base string, key config.Secret) (sender, error) {
+				return gemini.New(client, base, key)
 			},
 		},
 	}

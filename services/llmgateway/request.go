@@ -41,6 +41,9 @@ func (r *request) do() (o outcome, decided bool, f failure.Failure) {
 	if r.price, priced = r.models.prices.At(r.target.Provider.Name, r.target.Model, r.service.clock.Now()); !priced {
 		return outcome{failed: failedUnavailable("no price of " + r.target.Name() + " holds now")}, true, f
 	}
+	if refused, f := r.refused(); f.Class != failure.None {
+		return refused, true, f
+	}
 	asked := r.service.clock.Now()
 	ctx := r.waitingFor()
 	permit, err := r.acquire(ctx)
@@ -139,6 +142,16 @@ func (r *request) question() provider.Request {
 		Tools: a.req.GetTools(), ToolChoice: a.req.GetToolChoice(), Embed: a.req.GetEmbed(), Dimensions: int(a.req.GetDimensions()),
 		Params: a.req.GetParams(), MaxOutputTokens: r.maxOutput(),
 	}
+}
+
+// refused is how the request ends that its provider's format cannot express: at once, with no permit, no row and no cost.
+func (r *request) refused() (outcome, failure.Failure) {
+	err := r.key.sender.Check(r.question())
+	if err == nil {
+		return outcome{}, failure.Failure{}
+	}
+	f := failure.Failure{Class: failure.Invalid, Reason: failure.ReasonInput, Message: err.Error()}
+	return outcome{failed: failedWith(f), cost: r.last.cost, spend: r.last.spend, calls: r.calls}, f
 }
 
 // maxOutput bounds the answer's tokens; it is always sent.

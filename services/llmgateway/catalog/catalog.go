@@ -19,6 +19,10 @@ type Kind string
 const (
 	// OpenAI is the chat completions format, whoever serves it.
 	OpenAI Kind = "openai"
+	// Anthropic is the Messages format.
+	Anthropic Kind = "anthropic"
+	// Gemini is the generateContent format.
+	Gemini Kind = "gemini"
 	// Simulated answers in this process, without a network and without a model.
 	Simulated Kind = "simulated"
 )
@@ -46,7 +50,8 @@ type Provider struct {
 	Kind Kind
 	// Format is the form of its requests and answers: the kind's name, which a simulated one takes from those it can play.
 	Format string
-	// BaseURL is the address of the API; empty for a simulated one.
+	// BaseURL is the address of the API; empty for a simulated one. Formats that one company serves have its address if the
+	// file names none.
 	BaseURL string
 	// Keys are the API keys in the order of the file; none for servers that need none.
 	Keys []Key

@@ -157,7 +157,7 @@ func TestEveryMistakeIsNamedWithItsPlace(t *testing.T) {
 		"twice":            {change("kind: openai", "kind: openai\n    kind: openai"), `m:5:5: providers[0]: "kind" is given twice`},
 		"no name":          {change("name: main", "limit_group: x"), `"name" is missing`},
 		"same name":        {change("name: sim", "name: main"), `m:9:5: providers[1]: there is another provider with the name "main"`},
-		"kind":             {change("kind: openai", "kind: opnai"), `m:4:11: providers[0].kind: "opnai" is not known here: use "openai" or "simulated"`},
+		"kind":             {change("kind: openai", "kind: opnai"), `m:4:11: providers[0].kind: "opnai" is not known here: use "openai" or "anthropic" or "gemini" or "simulated"`},
 		"address":          {change("https://llm.example/v1", "llm.example"), "m:5:15: providers[0].base_url: not the address of an API"},
 		"no address":       {change("    base_url: https://llm.example/v1\n", ""), `m:3:5: providers[0]: "base_url" is missing`},
 		"key in address":   {change("https://llm", "https://me:sk-3@llm"), "keys belong into api_key_env"},
@@ -258,4 +258,26 @@ func TestAnUnknownPriceIsRefused(t *testing.T) {
 	}
 	_, err := catalog.NewServer(catalog.Server{BaseURL: "nowhere"}, today)
 	require.ErrorContains(t, err, "nowhere")
+}
+
+func TestFormatsOfOneCompanyHaveItsAddress(t *testing.T) {
+	t.Parallel()
+	c, err := load(t, `
+providers:
+  - {name: a, kind: anthropic, api_key_env: LLM_KEY}
+  - {name: b, kind: anthropic, base_url: https://proxy.example/anthropic}
+  - {name: g, kind: gemini}
+routes:
+  default: [{provider: a, model: m}, {provider: b, model: m}, {provider: g, model: m}]
+prices:
+  - {provider: a, model: m, free: true}
+  - {provider: b, model: m, free: true}
+  - {provider: g, model: m, free: true}
+`)
+	require.NoError(t, err)
+	require.Equal(t, "https://api.anthropic.com/v1", c.Providers[0].BaseURL)
+	require.Equal(t, "anthropic", c.Providers[0].Format)
+	require.Equal(t, "https://proxy.example/anthropic", c.Providers[1].BaseURL)
+	require.Equal(t, "https://generativelanguage.googleapis.com/v1beta", c.Providers[2].BaseURL)
+	require.Equal(t, "gemini", c.Providers[2].Format)
 }

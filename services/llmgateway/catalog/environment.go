@@ -11,6 +11,7 @@ import (
 
 	"pawl.internal/services/internal/config"
 	"pawl.internal/services/llmgateway/price"
+	"pawl.internal/services/llmgateway/provider"
 	"pawl.internal/services/llmgateway/provider/openai"
 )
 
@@ -64,7 +65,7 @@ type Server struct {
 
 // NewServer returns the catalogue of one provider `openai` and one route `default`.
 func NewServer(s Server, now time.Time) (*Catalog, error) {
-	if _, err := openai.ParseBase(s.BaseURL); err != nil {
+	if _, err := provider.ParseBase(s.BaseURL); err != nil {
 		return nil, fmt.Errorf("base URL %q: %w", s.BaseURL, err)
 	}
 	rows, err := s.prices(now)

@@ -4,6 +4,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"pawl.internal/services/llmgateway/provider"
+	"pawl.internal/services/llmgateway/provider/anthropic"
+	"pawl.internal/services/llmgateway/provider/gemini"
 	"pawl.internal/services/llmgateway/provider/openai"
 )
 
@@ -12,7 +14,7 @@ func (f *file) provider(n *yaml.Node, path string) {
 	var single Key
 	f.mapping(n, path, fields{
 		"name":         f.text(&p.Name),
-		"kind":         oneOf(&f.reader, &p.Kind, OpenAI, Simulated),
+		"kind":         oneOf(&f.reader, &p.Kind, OpenAI, Anthropic, Gemini, Simulated),
 		"base_url":     f.baseURL(&p.BaseURL),
 		"api_key_env":  f.keyFromEnv(&single),
 		"api_key_file": f.keyFromFile(&single),
@@ -41,7 +43,7 @@ func (f *file) provider(n *yaml.Node, path string) {
 func (f *file) baseURL(dst *string) func(*yaml.Node, string) {
 	return func(n *yaml.Node, path string) {
 		f.text(dst)(n, path)
-		if _, err := openai.ParseBase(*dst); *dst != "" && err != nil {
+		if _, err := provider.ParseBase(*dst); *dst != "" && err != nil {
 			f.complain(n, path, "%v", err)
 		}
 	}
@@ -50,6 +52,10 @@ func (f *file) baseURL(dst *string) func(*yaml.Node, string) {
 // address checks that a provider has an address exactly when it is elsewhere.
 func (f *file) address(p *Provider, n *yaml.Node, path string) {
 	switch {
+	case p.Kind == Anthropic && p.BaseURL == "":
+		p.BaseURL = anthropic.DefaultBase
+	case p.Kind == Gemini && p.BaseURL == "":
+		p.BaseURL = gemini.DefaultBase
 	case p.Kind == OpenAI && p.BaseURL == "":
 		f.complain(n, path, `"base_url" is missing, such as https://api.openai.com/v1`)
 	case p.Kind == Simulated && (p.BaseURL != "" || len(p.Keys) > 0):

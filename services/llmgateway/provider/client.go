@@ -72,6 +72,9 @@ func NewTransport(timeouts Timeouts) *http.Transport {
 	}
 }
 
+// Timeouts returns the limits of its exchanges.
+func (c *Client) Timeouts() Timeouts { return c.timeouts }
+
 // Post sends the body once and reads the answer. When ctx ends, the connection is closed.
 func (c *Client) Post(ctx context.Context, url string, header http.Header, body []byte) Exchange {
 	return c.send(ctx, url, header, body, c.timeouts, readWhole)

@@ -30,13 +30,22 @@ type Batches struct {
 	key  config.Secret
 }
 
-// NewBatches returns the batch API at base, such as https://api.anthropic.com.
+// NewBatches returns the batch API at base; see New.
 func NewBatches(client *provider.Client, base string, key config.Secret) (*Batches, error) {
-	address, err := url.Parse(base)
+	address, err := provider.ParseBase(base)
 	if err != nil {
-		return nil, fmt.Errorf("base URL: %w", err)
+		return nil, err
 	}
 	return &Batches{http: client, base: address, key: key}, nil
+}
+
+// EncodeItem makes the body of a request that goes with a batch. It is never streamed.
+func (b *Batches) EncodeItem(r provider.Request) ([]byte, error) {
+	body, err := newBody(r)
+	if err != nil {
+		return nil, err
+	}
+	return provider.Marshal(body)
 }
 
 // Size is the most requests and bytes that a batch may have.
@@ -188,7 +197,7 @@ func (b *Batches) ask(ctx context.Context, method, path string, body []byte) pro
 
 func (b *Batches) address(path string) string {
 	path, query, _ := strings.Cut(path, "?")
-	address := b.base.JoinPath("v1", "messages", "batches", path)
+	address := b.base.JoinPath("messages", "batches", path)
 	address.RawQuery = query
 	return address.String()
 }
@@ -196,6 +205,6 @@ func (b *Batches) address(path string) string {
 func (b *Batches) header() http.Header {
 	return http.Header{
 		"Accept": {"application/json"}, "Content-Type": {"application/json"}, "User-Agent": {"pawl"},
-		"Anthropic-Version": {"2023-06-01"}, "X-Api-Key": {strings.TrimSpace(b.key.Reveal())},
+		"Anthropic-Version": {version}, "X-Api-Key": {strings.TrimSpace(b.key.Reveal())},
 	}
 }

@@ -35,7 +35,7 @@ type Batches struct {
 
 // NewBatches returns the batch API at base; see New.
 func NewBatches(client *provider.Client, base string, key config.Secret) (*Batches, error) {
-	address, err := ParseBase(base)
+	address, err := provider.ParseBase(base)
 	if err != nil {
 		return nil, err
 	}

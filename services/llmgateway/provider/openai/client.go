@@ -2,10 +2,8 @@ package openai
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"pawl.internal/services/internal/config"
@@ -22,7 +20,7 @@ type Client struct {
 
 // New returns a Client of the API at base, such as https://api.openai.com/v1. The key may be empty: local servers need none.
 func New(client *provider.Client, base string, key config.Secret) (*Client, error) {
-	address, err := ParseBase(base)
+	address, err := provider.ParseBase(base)
 	if err != nil {
 		return nil, err
 	}
@@ -32,16 +30,10 @@ func New(client *provider.Client, base string, key config.Secret) (*Client, erro
 	}, nil
 }
 
-// ParseBase checks the address of an API. It must not carry credentials: addresses stand in logs.
-func ParseBase(base string) (*url.URL, error) {
-	address, err := url.Parse(base)
-	if err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https" {
-		return nil, errors.New("not the address of an API: write https://host/v1")
-	}
-	if address.User != nil || address.RawQuery != "" || address.Fragment != "" {
-		return nil, errors.New("the address of an API has no user, password, query or fragment: keys belong into api_key_env or api_key_file")
-	}
-	return address, nil
+// Check returns a provider.RequestError if the question cannot be asked in this format.
+func (c *Client) Check(r provider.Request) error {
+	_, _, err := r.Choice()
+	return err
 }
 
 // Send asks once. Nothing of the key is left in what it returns.
