@@ -2,6 +2,7 @@ package intake
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 
 	"google.golang.org/protobuf/proto"
@@ -121,4 +122,24 @@ func (s *Service) ListRunCalls(ctx context.Context, req *pawlv1.ListRunCallsRequ
 		return nil, err
 	}
 	return &pawlv1.ListRunCallsResponse{Calls: found.GetCalls()}, nil
+}
+
+// GetRunCall returns one of the run's calls, with the masked request and the raw answers.
+func (s *Service) GetRunCall(ctx context.Context, req *pawlv1.GetRunCallRequest) (*pawlv1.GetRunCallResponse, error) {
+	id, err := uuidBytes(req.GetRunId())
+	if err != nil {
+		return nil, err
+	}
+	key, err := hex.DecodeString(req.GetCallKey())
+	if err != nil { // its form was checked
+		return nil, fault.Internal(err)
+	}
+	if _, err := s.getRun(ctx, req.GetRunId()); err != nil {
+		return nil, err
+	}
+	found, err := s.gateway.GetCall(ctx, &systemv1.GetCallRequest{Tenant: callerOf(ctx).tenant, RunId: id, CallKey: key})
+	if err != nil {
+		return nil, err
+	}
+	return &pawlv1.GetRunCallResponse{Call: found.GetCall()}, nil
 }

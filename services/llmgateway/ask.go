@@ -40,16 +40,23 @@ func newAsk(req *systemv1.GenerateRequest) (*ask, error) {
 	if a.request, err = canonicalRequest(req); err != nil {
 		return nil, err
 	}
-	step := req.GetStep()
-	a.key.RunID = uuid.UUID(step.GetRunId())
-	name, err := canon.AppendString(nil, step.GetStep())
-	if err != nil {
-		return nil, invalid("step.step", err)
+	a.key.RunID = uuid.UUID(req.GetStep().GetRunId())
+	if a.key.Digest, err = a.digest(req.GetAsk()); err != nil {
+		return nil, err
 	}
-	a.key.Digest = sha256.Sum256(fmt.Appendf(nil, `{"ask":%d,"generation":%d,"request":%s,"run":"%s","shard":%d,"step":%s}`,
-		req.GetAsk(), step.GetGeneration(), a.request, a.key.RunID, step.GetShard(), name))
 	a.bytes = bytesOf(req)
 	return a, nil
+}
+
+// digest is the key of the same question under a number.
+func (a *ask) digest(number int32) ([32]byte, error) {
+	step := a.req.GetStep()
+	name, err := canon.AppendString(nil, step.GetStep())
+	if err != nil {
+		return [32]byte{}, invalid("step.step", err)
+	}
+	return sha256.Sum256(fmt.Appendf(nil, `{"ask":%d,"generation":%d,"request":%s,"run":"%s","shard":%d,"step":%s}`,
+		number, step.GetGeneration(), a.request, a.key.RunID, step.GetShard(), name)), nil
 }
 
 func invalid(field string, err error) error {
@@ -113,12 +120,12 @@ func (a *ask) budget() *money.Pico {
 // mostInput bounds the tokens that the model is to read.
 func (a *ask) mostInput() int64 { return price.MostTokens(a.bytes, len(a.req.GetMessages())) }
 
-// question is what is stored of it.
-func (a *ask) question() store.Question {
+// question is what is stored of it, with the request as the log keeps it.
+func (a *ask) question(kept []byte) store.Question {
 	step := a.req.GetStep()
 	_, class := a.class()
 	return store.Question{
 		Tenant: a.req.GetTenant(), Step: step.GetStep(), Shard: step.GetShard(), Generation: step.GetGeneration(),
-		Ask: a.req.GetAsk(), Class: class, PromptVersion: a.req.GetPromptVersion(), Request: a.request,
+		Ask: a.req.GetAsk(), Class: class, PromptVersion: a.req.GetPromptVersion(), Request: kept,
 	}
 }

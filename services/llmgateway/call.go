@@ -65,6 +65,13 @@ func (s *Service) resolve(f *flight) outcome {
 			return s.interrupted(begin, err)
 		}
 		f.markBegun(found.Since)
+		if found.State == "" {
+			if earlier, ok, err := s.corrected(begin, f.ask); err != nil {
+				return s.interrupted(begin, err)
+			} else if ok {
+				return s.replay(f, earlier)
+			}
+		}
 		switch found.State {
 		case store.CallAnswered:
 			return s.replay(f, found)

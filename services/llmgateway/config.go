@@ -36,6 +36,8 @@ type Config struct {
 	OpenAIModel   string        `name:"openai-model" help:"Without a models file: the model of the route default." env:"PAWL_OPENAI_MODEL" default:"gpt-4.1-mini"`
 	OpenAIPrice   string        `name:"openai-price" help:"What that model costs, in US dollars per million tokens; or 'free'. Known for OpenAI's own models." env:"PAWL_OPENAI_PRICE" placeholder:"input=0.40,cached_input=0.10,output=1.60"`
 
+	LogRequests string `help:"What the call log keeps of prompts: masked, with personal data and secrets masked; or none." enum:"masked,none" default:"masked"`
+
 	Grace        time.Duration `help:"How long calls in flight may take to end when the gateway is told to stop; longer than the longest llm_timeout." default:"130s"`
 	Lease        time.Duration `help:"How long a gateway may be silent before its calls in flight count as ambiguous." default:"10s"`
 	PermitTTL    time.Duration `name:"permit-ttl" help:"How long the permits of a silent gateway are kept for it." default:"2s"`
@@ -57,6 +59,9 @@ func (c Config) Validate() error {
 	}
 	if c.Grace <= 0 {
 		problems = append(problems, errors.New("grace must be above 0"))
+	}
+	if c.LogRequests != logMasked && c.LogRequests != logNone {
+		problems = append(problems, fmt.Errorf("log-requests must be %s or %s", logMasked, logNone))
 	}
 	if c.PermitTTL < leastLease || c.PermitTTL > time.Minute {
 		problems = append(problems, fmt.Errorf("permit-ttl must be %s to %s", leastLease, time.Minute))

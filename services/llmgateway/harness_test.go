@@ -168,7 +168,7 @@ func (b *bench) gateway(change func(*llmgateway.Config)) *gateway {
 			URL: config.NewSecret(b.database.URL), MaxConns: 8, StatementTimeout: 10 * time.Second, ConnectTimeout: 5 * time.Second,
 		},
 		Redis:      redisconn.Config{URL: config.NewSecret(b.redisURL), Prefix: b.prefix},
-		ModelsFile: b.models(), Lease: leaseTime, PermitTTL: 600 * time.Millisecond, CommitLanes: 2, ControlConns: 2,
+		ModelsFile: b.models(), LogRequests: "masked", Lease: leaseTime, PermitTTL: 600 * time.Millisecond, CommitLanes: 2, ControlConns: 2,
 		EconomyGather: 50 * time.Millisecond, EconomyLook: 50 * time.Millisecond, EconomyLeast: time.Second,
 		EconomyReserve: 500 * time.Millisecond,
 	}

@@ -15,7 +15,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
@@ -48,7 +47,9 @@ type Service struct {
 	flights      *flights
 	economy      economyLane
 	orchestrator systemv1.OrchestratorServiceClient
-	ping         func(context.Context) error
+	// logRequests is what the call log keeps of requests.
+	logRequests string
+	ping        func(context.Context) error
 	// ended ends when nothing can be stored any more.
 	ended context.Context //nolint:containedctx // it bounds flights, which belong to no call
 	stop  context.CancelFunc
@@ -73,15 +74,6 @@ func (s *Service) Generate(
 		go s.fly(f) // ends by itself; Drain waits for it
 	}
 	return f.follow(stream, leads)
-}
-
-// ListCalls returns the call log of a run.
-func (s *Service) ListCalls(ctx context.Context, req *systemv1.ListCallsRequest) (*systemv1.ListCallsResponse, error) {
-	calls, err := s.store.ListCalls(ctx, req.GetTenant(), uuid.UUID(req.GetRunId()))
-	if err != nil {
-		return nil, err
-	}
-	return &systemv1.ListCallsResponse{Calls: calls}, nil
 }
 
 // GetRoute says where a question to the name would go.

@@ -89,7 +89,7 @@ func (r *request) record(wait time.Duration) (outcome, store.Verdict) {
 		return outcome{failed: failedBudget()}, store.OverBudget
 	}
 	b := &store.Begin{
-		Key: a.key, Question: a.question(), AmbiguousOK: a.req.GetAmbiguousOk(), Budget: a.budget(), Epoch: a.req.GetSpendEpoch(),
+		Key: a.key, Question: r.service.question(a), AmbiguousOK: a.req.GetAmbiguousOk(), Budget: a.budget(), Epoch: a.req.GetSpendEpoch(),
 		Sending: store.Sending{
 			Provider: r.target.Provider.Name, Model: r.target.Model, Format: r.account.format.name, KeyID: r.key.id,
 			MaxOutputTokens: r.maxOutput(), PriceID: r.row().ID, WorstCase: worst, Holder: r.service.lease.holder, PermitWait: wait,
@@ -165,7 +165,7 @@ func (r *request) maxOutput() int64 {
 // settle stores what came back, with its cost, before anybody is told of it.
 func (r *request) settle(x provider.Exchange, reading provider.Reading, latency time.Duration) (outcome, failure.Failure) {
 	c := &store.Settle{Key: r.flight.ask.key, TryNo: r.tryNo, Outcome: r.outcome(x, reading)}
-	c.Outcome.Latency = latency
+	c.Outcome.Latency, c.Outcome.FirstByte = latency, x.FirstByte
 	if wasSent(c.Outcome.State) {
 		r.calls++
 	}

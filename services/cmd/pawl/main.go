@@ -26,6 +26,8 @@ type cli struct {
 	Documents client.Documents `cmd:"" group:"Use it" help:"Store documents and extract fields from them."`
 	Pipelines client.Pipelines `cmd:"" group:"Use it" help:"Check, store and list pipelines."`
 
+	Calls callsCmd `cmd:"" group:"Use it" help:"Look at what models were asked, and what they answered; read stored answers again."`
+
 	Serve    serveCmd    `cmd:"" group:"Operate it" help:"Run services in this process: one, several, or all."`
 	Migrate  migrateCmd  `cmd:"" group:"Operate it" help:"Bring the database's schemas up to date."`
 	Doctor   doctor.Cmd  `cmd:"" group:"Operate it" help:"Check every promise that can be checked on a running system."`

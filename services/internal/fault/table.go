@@ -168,6 +168,11 @@ var rows = []Row{
 		Doc: "There is no such job, or it belongs to another tenant.",
 	},
 	{
+		Reason: faultv1.ErrorReason_ERROR_REASON_CALL_NOT_FOUND, Code: codes.NotFound, HTTP: http.StatusNotFound,
+		Title: "Model call not found", Retry: RetryNever,
+		Doc: "The run has no such model call.",
+	},
+	{
 		Reason: faultv1.ErrorReason_ERROR_REASON_PIPELINE_INVALID, Code: codes.InvalidArgument, HTTP: http.StatusBadRequest,
 		Title: "Invalid pipeline", Retry: RetryNever,
 		Doc: "The pipeline has errors; the violations give line and column.",

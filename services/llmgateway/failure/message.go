@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"pawl.internal/services/internal/redact"
 )
 
 const (
@@ -19,11 +21,12 @@ var (
 )
 
 // forPeople is the one way by which a text from outside becomes a part of a Message: it is made one line, what looks like a
-// key is taken out (the exchange has lost our own before), and it is cut short. What should not be shown to whoever may read
-// the run belongs to be masked here.
+// key is taken out (the exchange has lost our own before), personal data are masked, because providers repeat prompts, and it
+// is cut short.
 func forPeople(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
-	return shorten(keyLike.ReplaceAllString(text, "[key]"))
+	text, _ = redact.Mask(keyLike.ReplaceAllString(text, "[key]"))
+	return shorten(text)
 }
 
 // describe is what the provider said, in one line of bounded length.

@@ -88,6 +88,7 @@ func (c *Client) send(
 ) Exchange {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	began := c.clock.Now()
 	dog := newWatchdog(ctx, c.clock, timeouts, cancel)
 	var sent atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
@@ -102,7 +103,7 @@ func (c *Client) send(
 		},
 	})
 	x := c.exchange(ctx, dog, url, header, body, read)
-	x.Sent = sent.Load() || x.Status != 0
+	x.Sent, x.FirstByte = sent.Load() || x.Status != 0, dog.firstByte(began)
 	if x.Err != nil && ctx.Err() != nil {
 		x.Err = context.Cause(ctx)
 		_, phase := errors.AsType[*phaseError](x.Err)

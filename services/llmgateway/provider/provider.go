@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"net/http"
 	"strings"
+	"time"
 
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	"pawl.internal/services/internal/config"
@@ -76,6 +77,8 @@ type Exchange struct {
 	Stream bool
 	// TooLong is true when the answer was longer than we read.
 	TooLong bool
+	// FirstByte is the time from sending to the first byte, or event, of the answer that says something; 0 when none came.
+	FirstByte time.Duration
 	// TimedOut is true when the exchange was given up because a time limit passed.
 	TimedOut bool
 	// Err is why the answer is missing or broke off; nil when it was read to its end. A cause that the caller gave its

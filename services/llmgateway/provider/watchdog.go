@@ -38,16 +38,19 @@ func (e *phaseError) Error() string {
 
 // watchdog ends an exchange whose current phase takes too long. As a writer it sees the bytes of the answer.
 type watchdog struct {
+	clock    clock.Clock
 	timeouts Timeouts
 	timer    clock.Timer
 
 	mu    sync.Mutex
 	phase phase // guarded by mu
+	// first is when the answer first said something.
+	first time.Time // guarded by mu
 }
 
 // newWatchdog begins with the phase connect; its goroutine ends with ctx, which cancel ends.
 func newWatchdog(ctx context.Context, c clock.Clock, timeouts Timeouts, cancel context.CancelCauseFunc) *watchdog {
-	w := &watchdog{timeouts: timeouts, timer: c.NewTimer(limitOrEver(timeouts.Connect)), phase: phaseConnect}
+	w := &watchdog{clock: c, timeouts: timeouts, timer: c.NewTimer(limitOrEver(timeouts.Connect)), phase: phaseConnect}
 	go w.watch(ctx, c.NewTimer(limitOrEver(timeouts.Total)), cancel)
 	return w
 }
@@ -71,7 +74,20 @@ func (w *watchdog) enter(p phase) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.phase = p
+	if w.first.IsZero() && (p == phaseIdle || p == phaseEnd) {
+		w.first = w.clock.Now()
+	}
 	w.timer.Reset(limitOrEver(w.limit(p)))
+}
+
+// firstByte is how long after the time the answer first said something; 0 if it has not.
+func (w *watchdog) firstByte(began time.Time) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.first.IsZero() {
+		return 0
+	}
+	return w.first.Sub(began)
 }
 
 // Write notes progress of the answer.

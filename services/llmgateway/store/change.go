@@ -54,7 +54,7 @@ type Question struct {
 	// Class is "interactive" or "batch".
 	Class         string
 	PromptVersion string
-	// Request is canonical JSON.
+	// Request is what is kept of it, as JSON.
 	Request []byte
 }
 
@@ -162,6 +162,8 @@ type Outcome struct {
 	Cost    money.Pico
 	Basis   Basis
 	Latency time.Duration
+	// FirstByte is the time to the first byte of the answer; 0 when none came.
+	FirstByte time.Duration
 }
 
 // Settle stores what came of a request, and books its cost in place of the worst case. A cost of WorstCase is what was

@@ -29,6 +29,8 @@ type group struct {
 	newCalls []*call
 	newTries []*try
 	settled  []settlement
+	// corrected are calls whose stored answer was found good after all.
+	corrected []Key
 }
 
 // purse is a row of run_spend.

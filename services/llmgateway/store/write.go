@@ -13,7 +13,7 @@ import (
 // write writes what has changed, with one statement a table, all in one exchange with the server.
 func (g *group) write(ctx context.Context) error {
 	for _, part := range []func(context.Context) error{
-		g.writePurses, g.writeNewCalls, g.writeCalls, g.writeNewTries, g.writeItems, g.writeSettled,
+		g.writePurses, g.writeNewCalls, g.writeCalls, g.writeNewTries, g.writeItems, g.writeSettled, g.writeCorrected,
 	} {
 		if err := part(ctx); err != nil {
 			return err
@@ -166,6 +166,7 @@ func (g *group) writeSettled(ctx context.Context) error {
 		rows.OutputTokens = append(rows.OutputTokens, s.outcome.Usage.Output)
 		rows.ReasoningTokens = append(rows.ReasoningTokens, s.outcome.Usage.Reasoning)
 		rows.Latencies = append(rows.Latencies, s.outcome.Latency)
+		rows.FirstBytes = append(rows.FirstBytes, s.outcome.FirstByte)
 		rows.Answers = append(rows.Answers, s.outcome.Body)
 	}
 	if err := g.query.SettleTries(ctx, rows); err != nil {

@@ -87,6 +87,8 @@ const (
 	ErrorReason_ERROR_REASON_ALREADY_EXISTS ErrorReason = 28
 	// The thing has changed since the caller saw the etag that it gave; the message says how.
 	ErrorReason_ERROR_REASON_ETAG_MISMATCH ErrorReason = 29
+	// The run has no such model call.
+	ErrorReason_ERROR_REASON_CALL_NOT_FOUND ErrorReason = 30
 )
 
 // Enum value maps for ErrorReason.
@@ -122,6 +124,7 @@ var (
 		27: "ERROR_REASON_CONFLICT",
 		28: "ERROR_REASON_ALREADY_EXISTS",
 		29: "ERROR_REASON_ETAG_MISMATCH",
+		30: "ERROR_REASON_CALL_NOT_FOUND",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":             0,
@@ -154,6 +157,7 @@ var (
 		"ERROR_REASON_CONFLICT":                27,
 		"ERROR_REASON_ALREADY_EXISTS":          28,
 		"ERROR_REASON_ETAG_MISMATCH":           29,
+		"ERROR_REASON_CALL_NOT_FOUND":          30,
 	}
 )
 
@@ -188,7 +192,7 @@ var File_pawl_fault_v1_fault_proto protoreflect.FileDescriptor
 
 const file_pawl_fault_v1_fault_proto_rawDesc = "" +
 	"\n" +
-	"\x19pawl/fault/v1/fault.proto\x12\rpawl.fault.v1*\xfe\a\n" +
+	"\x19pawl/fault/v1/fault.proto\x12\rpawl.fault.v1*\x9f\b\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15ERROR_REASON_INTERNAL\x10\x01\x12!\n" +
@@ -220,7 +224,8 @@ const file_pawl_fault_v1_fault_proto_rawDesc = "" +
 	"\x1eERROR_REASON_DEADLINE_EXCEEDED\x10\x1a\x12\x19\n" +
 	"\x15ERROR_REASON_CONFLICT\x10\x1b\x12\x1f\n" +
 	"\x1bERROR_REASON_ALREADY_EXISTS\x10\x1c\x12\x1e\n" +
-	"\x1aERROR_REASON_ETAG_MISMATCH\x10\x1dB)Z'pawl.internal/gen/pawl/fault/v1;faultv1b\x06proto3"
+	"\x1aERROR_REASON_ETAG_MISMATCH\x10\x1d\x12\x1f\n" +
+	"\x1bERROR_REASON_CALL_NOT_FOUND\x10\x1eB)Z'pawl.internal/gen/pawl/fault/v1;faultv1b\x06proto3"
 
 var (
 	file_pawl_fault_v1_fault_proto_rawDescOnce sync.Once

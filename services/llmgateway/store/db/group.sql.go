@@ -148,6 +148,24 @@ func (q *Queries) MakePurses(ctx context.Context, arg MakePursesParams) error {
 	return err
 }
 
+const markCorrected = `-- name: MarkCorrected :exec
+UPDATE llm.llm_call_log c
+SET corrected_at = $1
+FROM (SELECT unnest($2::uuid[]) AS run_id, unnest($3::bytea[]) AS call_key) u
+WHERE c.run_id = u.run_id AND c.call_key = u.call_key
+`
+
+type MarkCorrectedParams struct {
+	Now      *time.Time
+	RunIds   []uuid.UUID
+	CallKeys [][]byte
+}
+
+func (q *Queries) MarkCorrected(ctx context.Context, arg MarkCorrectedParams) error {
+	_, err := q.db.Exec(ctx, markCorrected, arg.Now, arg.RunIds, arg.CallKeys)
+	return err
+}
+
 const oweSpend = `-- name: OweSpend :exec
 INSERT INTO llm.spend_owed AS o (run_id, version, since)
 SELECT unnest($1::uuid[]), unnest($2::bigint[]), $3
@@ -250,6 +268,7 @@ SET state = u.state, reserved = 0, cost = u.cost, cost_basis = u.cost_basis, htt
     message = u.message, finish_reason = u.finish_reason, provider_request_id = u.provider_request_id,
     input_tokens = u.input_tokens, cached_input_tokens = u.cached_input_tokens, cache_write_tokens = u.cache_write_tokens,
     output_tokens = u.output_tokens, reasoning_tokens = u.reasoning_tokens, latency = u.latency, answer = u.answer,
+    first_byte = NULLIF(u.first_byte, '0'),
     finished_at = $1
 FROM (SELECT unnest($2::uuid[]) AS run_id, unnest($3::bytea[]) AS call_key, unnest($4::integer[]) AS try_no,
              unnest($5::text[]) AS state, unnest($6::numeric[]) AS cost, unnest($7::text[]) AS cost_basis,
@@ -258,8 +277,8 @@ FROM (SELECT unnest($2::uuid[]) AS run_id, unnest($3::bytea[]) AS call_key, unne
              unnest($12::text[]) AS provider_request_id, unnest($13::bigint[]) AS input_tokens,
              unnest($14::bigint[]) AS cached_input_tokens,
              unnest($15::bigint[]) AS cache_write_tokens, unnest($16::bigint[]) AS output_tokens,
-             unnest($17::bigint[]) AS reasoning_tokens, unnest($18::interval[]) AS latency,
-             unnest($19::bytea[]) AS answer) u
+             unnest($17::bigint[]) AS reasoning_tokens, unnest($18::interval[]) AS latency, unnest($19::interval[]) AS first_byte,
+             unnest($20::bytea[]) AS answer) u
 WHERE t.run_id = u.run_id AND t.call_key = u.call_key AND t.try_no = u.try_no
 `
 
@@ -282,6 +301,7 @@ type SettleTriesParams struct {
 	OutputTokens       []int64
 	ReasoningTokens    []int64
 	Latencies          []time.Duration
+	FirstBytes         []time.Duration
 	Answers            [][]byte
 }
 
@@ -305,6 +325,7 @@ func (q *Queries) SettleTries(ctx context.Context, arg SettleTriesParams) error 
 		arg.OutputTokens,
 		arg.ReasoningTokens,
 		arg.Latencies,
+		arg.FirstBytes,
 		arg.Answers,
 	)
 	return err

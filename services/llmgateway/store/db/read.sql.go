@@ -170,8 +170,167 @@ func (q *Queries) FindCancelled(ctx context.Context, runIds []uuid.UUID) ([]Find
 	return items, nil
 }
 
+const getRequest = `-- name: GetRequest :many
+SELECT request FROM llm.llm_call_log WHERE run_id = $1 AND call_key = $2 AND tenant = $3
+`
+
+type GetRequestParams struct {
+	RunID   uuid.UUID
+	CallKey []byte
+	Tenant  string
+}
+
+// What was asked, if it is the tenant's; at most one row.
+func (q *Queries) GetRequest(ctx context.Context, arg GetRequestParams) ([][]byte, error) {
+	rows, err := q.db.Query(ctx, getRequest, arg.RunID, arg.CallKey, arg.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := [][]byte{}
+	for rows.Next() {
+		var request []byte
+		if err := rows.Scan(&request); err != nil {
+			return nil, err
+		}
+		items = append(items, request)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listAnswers = `-- name: ListAnswers :many
+SELECT run_id, call_key, try_no, provider, model, format, sent_at, state, http_status, reason, message, finish_reason,
+       provider_request_id, input_tokens, cached_input_tokens, cache_write_tokens, output_tokens, reasoning_tokens, cost, cost_basis,
+       latency, first_byte, max_output_tokens, answer
+FROM llm.llm_try
+WHERE (run_id, call_key, try_no) > ($1::uuid, $2::bytea, $3::integer) AND run_id <= $4::uuid
+  AND state IN ('answered', 'failed') AND http_status > 0 AND answer IS NOT NULL
+ORDER BY run_id, call_key, try_no
+LIMIT $5
+`
+
+type ListAnswersParams struct {
+	AfterRun uuid.UUID
+	AfterKey []byte
+	AfterTry int32
+	LastRun  uuid.UUID
+	Most     int32
+}
+
+type ListAnswersRow struct {
+	RunID             uuid.UUID
+	CallKey           []byte
+	TryNo             int32
+	Provider          string
+	Model             string
+	Format            string
+	SentAt            time.Time
+	State             string
+	HttpStatus        int32
+	Reason            string
+	Message           string
+	FinishReason      string
+	ProviderRequestID string
+	InputTokens       int64
+	CachedInputTokens int64
+	CacheWriteTokens  int64
+	OutputTokens      int64
+	ReasoningTokens   int64
+	Cost              money.Pico
+	CostBasis         string
+	Latency           time.Duration
+	FirstByte         *time.Duration
+	MaxOutputTokens   int64
+	Answer            []byte
+}
+
+// Requests that were settled with an answer, in the order of their keys. Of runs only those in a range: ids are ordered by the
+// time at which runs were made.
+func (q *Queries) ListAnswers(ctx context.Context, arg ListAnswersParams) ([]ListAnswersRow, error) {
+	rows, err := q.db.Query(ctx, listAnswers,
+		arg.AfterRun,
+		arg.AfterKey,
+		arg.AfterTry,
+		arg.LastRun,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ListAnswersRow{}
+	for rows.Next() {
+		var i ListAnswersRow
+		if err := rows.Scan(
+			&i.RunID,
+			&i.CallKey,
+			&i.TryNo,
+			&i.Provider,
+			&i.Model,
+			&i.Format,
+			&i.SentAt,
+			&i.State,
+			&i.HttpStatus,
+			&i.Reason,
+			&i.Message,
+			&i.FinishReason,
+			&i.ProviderRequestID,
+			&i.InputTokens,
+			&i.CachedInputTokens,
+			&i.CacheWriteTokens,
+			&i.OutputTokens,
+			&i.ReasoningTokens,
+			&i.Cost,
+			&i.CostBasis,
+			&i.Latency,
+			&i.FirstByte,
+			&i.MaxOutputTokens,
+			&i.Answer,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listBodies = `-- name: ListBodies :many
+SELECT try_no, answer FROM llm.llm_try WHERE run_id = $1 AND call_key = $2 AND answer IS NOT NULL
+`
+
+type ListBodiesRow struct {
+	TryNo  int32
+	Answer []byte
+}
+
+func (q *Queries) ListBodies(ctx context.Context, runID uuid.UUID, callKey []byte) ([]ListBodiesRow, error) {
+	rows, err := q.db.Query(ctx, listBodies, runID, callKey)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ListBodiesRow{}
+	for rows.Next() {
+		var i ListBodiesRow
+		if err := rows.Scan(&i.TryNo, &i.Answer); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listCalls = `-- name: ListCalls :many
-SELECT call_key, step, shard, state, cost, replays, created_at, finished_at, prompt_version
+SELECT call_key, step, shard, generation, ask, class, state, cost, replays, created_at, finished_at, prompt_version, corrected_at
 FROM llm.llm_call_log WHERE run_id = $1 AND tenant = $2
 ORDER BY created_at, call_key
 `
@@ -180,12 +339,16 @@ type ListCallsRow struct {
 	CallKey       []byte
 	Step          string
 	Shard         int32
+	Generation    int32
+	Ask           int32
+	Class         string
 	State         string
 	Cost          money.Pico
 	Replays       int32
 	CreatedAt     time.Time
 	FinishedAt    *time.Time
 	PromptVersion string
+	CorrectedAt   *time.Time
 }
 
 func (q *Queries) ListCalls(ctx context.Context, runID uuid.UUID, tenant string) ([]ListCallsRow, error) {
@@ -201,12 +364,16 @@ func (q *Queries) ListCalls(ctx context.Context, runID uuid.UUID, tenant string)
 			&i.CallKey,
 			&i.Step,
 			&i.Shard,
+			&i.Generation,
+			&i.Ask,
+			&i.Class,
 			&i.State,
 			&i.Cost,
 			&i.Replays,
 			&i.CreatedAt,
 			&i.FinishedAt,
 			&i.PromptVersion,
+			&i.CorrectedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -219,8 +386,9 @@ func (q *Queries) ListCalls(ctx context.Context, runID uuid.UUID, tenant string)
 }
 
 const listTries = `-- name: ListTries :many
-SELECT call_key, try_no, provider, model, http_status, reason, input_tokens, cached_input_tokens, output_tokens,
-       cost, provider_request_id, latency, permit_wait, sent_at
+SELECT call_key, try_no, provider, model, format, key_id, state, http_status, reason, message, finish_reason, input_tokens,
+       cached_input_tokens, cache_write_tokens, output_tokens, reasoning_tokens, cost, cost_basis, provider_request_id, latency,
+       first_byte, permit_wait, sent_at
 FROM llm.llm_try WHERE run_id = $1
 ORDER BY call_key, try_no
 `
@@ -230,14 +398,23 @@ type ListTriesRow struct {
 	TryNo             int32
 	Provider          string
 	Model             string
+	Format            string
+	KeyID             string
+	State             string
 	HttpStatus        int32
 	Reason            string
+	Message           string
+	FinishReason      string
 	InputTokens       int64
 	CachedInputTokens int64
+	CacheWriteTokens  int64
 	OutputTokens      int64
+	ReasoningTokens   int64
 	Cost              money.Pico
+	CostBasis         string
 	ProviderRequestID string
 	Latency           time.Duration
+	FirstByte         *time.Duration
 	PermitWait        time.Duration
 	SentAt            time.Time
 }
@@ -256,14 +433,23 @@ func (q *Queries) ListTries(ctx context.Context, runID uuid.UUID) ([]ListTriesRo
 			&i.TryNo,
 			&i.Provider,
 			&i.Model,
+			&i.Format,
+			&i.KeyID,
+			&i.State,
 			&i.HttpStatus,
 			&i.Reason,
+			&i.Message,
+			&i.FinishReason,
 			&i.InputTokens,
 			&i.CachedInputTokens,
+			&i.CacheWriteTokens,
 			&i.OutputTokens,
+			&i.ReasoningTokens,
 			&i.Cost,
+			&i.CostBasis,
 			&i.ProviderRequestID,
 			&i.Latency,
+			&i.FirstByte,
 			&i.PermitWait,
 			&i.SentAt,
 		); err != nil {
@@ -291,4 +477,40 @@ type PutCancelledStepParams struct {
 func (q *Queries) PutCancelledStep(ctx context.Context, arg PutCancelledStepParams) error {
 	_, err := q.db.Exec(ctx, putCancelledStep, arg.RunID, arg.Step, arg.Generation)
 	return err
+}
+
+const takeCorrected = `-- name: TakeCorrected :many
+UPDATE llm.llm_call_log c
+SET corrected_for = $1::integer
+FROM (SELECT unnest($3::bytea[]) AS call_key) k
+WHERE c.run_id = $2 AND c.call_key = k.call_key AND c.corrected_at IS NOT NULL AND c.state = 'answered'
+  AND coalesce(c.corrected_for, $1) = $1
+RETURNING c.call_key
+`
+
+type TakeCorrectedParams struct {
+	Ask      int32
+	RunID    uuid.UUID
+	CallKeys [][]byte
+}
+
+// A corrected answer goes to one question, so that a step which has no use for it asks anew.
+func (q *Queries) TakeCorrected(ctx context.Context, arg TakeCorrectedParams) ([][]byte, error) {
+	rows, err := q.db.Query(ctx, takeCorrected, arg.Ask, arg.RunID, arg.CallKeys)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := [][]byte{}
+	for rows.Next() {
+		var call_key []byte
+		if err := rows.Scan(&call_key); err != nil {
+			return nil, err
+		}
+		items = append(items, call_key)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

@@ -77,6 +77,7 @@ SET state = u.state, reserved = 0, cost = u.cost, cost_basis = u.cost_basis, htt
     message = u.message, finish_reason = u.finish_reason, provider_request_id = u.provider_request_id,
     input_tokens = u.input_tokens, cached_input_tokens = u.cached_input_tokens, cache_write_tokens = u.cache_write_tokens,
     output_tokens = u.output_tokens, reasoning_tokens = u.reasoning_tokens, latency = u.latency, answer = u.answer,
+    first_byte = NULLIF(u.first_byte, '0'),
     finished_at = @now
 FROM (SELECT unnest(@run_ids::uuid[]) AS run_id, unnest(@call_keys::bytea[]) AS call_key, unnest(@try_nos::integer[]) AS try_no,
              unnest(@states::text[]) AS state, unnest(@costs::numeric[]) AS cost, unnest(@cost_bases::text[]) AS cost_basis,
@@ -85,6 +86,12 @@ FROM (SELECT unnest(@run_ids::uuid[]) AS run_id, unnest(@call_keys::bytea[]) AS 
              unnest(@provider_request_ids::text[]) AS provider_request_id, unnest(@input_tokens::bigint[]) AS input_tokens,
              unnest(@cached_input_tokens::bigint[]) AS cached_input_tokens,
              unnest(@cache_write_tokens::bigint[]) AS cache_write_tokens, unnest(@output_tokens::bigint[]) AS output_tokens,
-             unnest(@reasoning_tokens::bigint[]) AS reasoning_tokens, unnest(@latencies::interval[]) AS latency,
+             unnest(@reasoning_tokens::bigint[]) AS reasoning_tokens, unnest(@latencies::interval[]) AS latency, unnest(@first_bytes::interval[]) AS first_byte,
              unnest(@answers::bytea[]) AS answer) u
 WHERE t.run_id = u.run_id AND t.call_key = u.call_key AND t.try_no = u.try_no;
+
+-- name: MarkCorrected :exec
+UPDATE llm.llm_call_log c
+SET corrected_at = @now
+FROM (SELECT unnest(@run_ids::uuid[]) AS run_id, unnest(@call_keys::bytea[]) AS call_key) u
+WHERE c.run_id = u.run_id AND c.call_key = u.call_key;

@@ -28,15 +28,44 @@ JOIN llm.llm_try t ON t.run_id = c.run_id AND t.call_key = c.call_key AND t.stat
 WHERE c.run_id = @run_id AND c.step = @step AND c.shard = @shard AND c.generation = @generation;
 
 -- name: ListCalls :many
-SELECT call_key, step, shard, state, cost, replays, created_at, finished_at, prompt_version
+SELECT call_key, step, shard, generation, ask, class, state, cost, replays, created_at, finished_at, prompt_version, corrected_at
 FROM llm.llm_call_log WHERE run_id = @run_id AND tenant = @tenant
 ORDER BY created_at, call_key;
 
 -- name: ListTries :many
-SELECT call_key, try_no, provider, model, http_status, reason, input_tokens, cached_input_tokens, output_tokens,
-       cost, provider_request_id, latency, permit_wait, sent_at
+SELECT call_key, try_no, provider, model, format, key_id, state, http_status, reason, message, finish_reason, input_tokens,
+       cached_input_tokens, cache_write_tokens, output_tokens, reasoning_tokens, cost, cost_basis, provider_request_id, latency,
+       first_byte, permit_wait, sent_at
 FROM llm.llm_try WHERE run_id = @run_id
 ORDER BY call_key, try_no;
+
+-- name: GetRequest :many
+-- What was asked, if it is the tenant's; at most one row.
+SELECT request FROM llm.llm_call_log WHERE run_id = @run_id AND call_key = @call_key AND tenant = @tenant;
+
+-- name: ListBodies :many
+SELECT try_no, answer FROM llm.llm_try WHERE run_id = @run_id AND call_key = @call_key AND answer IS NOT NULL;
+
+-- name: ListAnswers :many
+-- Requests that were settled with an answer, in the order of their keys. Of runs only those in a range: ids are ordered by the
+-- time at which runs were made.
+SELECT run_id, call_key, try_no, provider, model, format, sent_at, state, http_status, reason, message, finish_reason,
+       provider_request_id, input_tokens, cached_input_tokens, cache_write_tokens, output_tokens, reasoning_tokens, cost, cost_basis,
+       latency, first_byte, max_output_tokens, answer
+FROM llm.llm_try
+WHERE (run_id, call_key, try_no) > (@after_run::uuid, @after_key::bytea, @after_try::integer) AND run_id <= @last_run::uuid
+  AND state IN ('answered', 'failed') AND http_status > 0 AND answer IS NOT NULL
+ORDER BY run_id, call_key, try_no
+LIMIT @most;
+
+-- name: TakeCorrected :many
+-- A corrected answer goes to one question, so that a step which has no use for it asks anew.
+UPDATE llm.llm_call_log c
+SET corrected_for = @ask::integer
+FROM (SELECT unnest(@call_keys::bytea[]) AS call_key) k
+WHERE c.run_id = @run_id AND c.call_key = k.call_key AND c.corrected_at IS NOT NULL AND c.state = 'answered'
+  AND coalesce(c.corrected_for, @ask) = @ask
+RETURNING c.call_key;
 
 -- name: FindCancelled :many
 SELECT s.run_id, ''::text AS step, 0 AS generation, s.closed_at::timestamptz AS at
