@@ -201,6 +201,9 @@ func (s *System) AwaitLog(message string) {
 	})
 }
 
+// Output is everything that the system's processes have written so far.
+func (s *System) Output() string { return s.process.Output() }
+
 // Count is the single number that a query gives.
 func (s *System) Count(query string, args ...any) int {
 	s.t.Helper()

@@ -202,6 +202,24 @@ func gatewayGuards() []Mutation {
 			New:    "!l.steady.IsZero() &&",
 			Caught: test("./services/llmgateway", "TestOnlyASteadyGatewayMayJudge"),
 		},
+		{
+			Name: "masked request", Guard: "the call log holds no personal data of requests", File: "services/llmgateway/calllog.go",
+			Old:    "masked, err := redact.MaskJSON(a.request)",
+			New:    "_, err := redact.MaskJSON(a.request); masked := a.request",
+			Caught: test("./services/llmgateway", "TestTheCallLogKeepsTheRequestMasked"),
+		},
+		{
+			Name: "masked words of providers", Guard: "a run's error holds no personal data that a provider repeats", File: "services/llmgateway/failure/message.go",
+			Old:    `text, _ = redact.Mask(keyLike.ReplaceAllString(text, "[key]"))`,
+			New:    `text = keyLike.ReplaceAllString(text, "[key]"); _, _ = redact.Mask("")`,
+			Caught: test("./services/llmgateway/failure", "TestPersonalDataAreMasked"),
+		},
+		{
+			Name: "corrected once", Guard: "a corrected answer that a step has no use for is not given to it again", File: "services/llmgateway/corrected.go",
+			Old:    "s.store.TakeCorrected(ctx, a.key.RunID, digests, number)",
+			New:    "s.store.TakeCorrected(ctx, a.key.RunID, digests, 1)",
+			Caught: test("./services/llmgateway", "TestI02_AnAnswerThatWasMisread"),
+		},
 	}
 }
 

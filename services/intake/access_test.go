@@ -77,6 +77,9 @@ func TestRoles(t *testing.T) {
 	p := b.call(t, viewer, "POST", "/v1/runs", run, "Idempotency-Key: v").problem(t)
 	require.Equal(t, "PERMISSION_DENIED", p.Reason)
 	require.Equal(t, "a key with the role viewer cannot do this: it takes the role client", p.Detail)
+	call := "/v1/runs/0192f0e4-7b1a-7c3d-9e8f-0123456789ab/llm_calls/" + strings.Repeat("0a", 32)
+	client := b.newKey(t, "acme", store.RoleClient)
+	require.Equal(t, 403, b.call(t, client, "GET", call, "").status, "raw answers are for operators")
 }
 
 // TestI17_TenantsAreApart: by every id that acme has, rival gets 404, over REST and over gRPC.
@@ -92,6 +95,7 @@ func TestI17_TenantsAreApart(t *testing.T) {
 		{"GET", "/v1/runs/" + run + "/steps"},
 		{"GET", "/v1/runs/" + run + "/events"},
 		{"GET", "/v1/runs/" + run + "/llm_calls"},
+		{"GET", "/v1/runs/" + run + "/llm_calls/" + strings.Repeat("0a", 32)},
 		{"GET", "/v1/runs/" + run + ":watch"},
 		{"POST", "/v1/runs/" + run + ":cancel", `{}`},
 		{"POST", "/v1/runs/" + run + ":retry", `{"reason":"x"}`},
@@ -105,6 +109,7 @@ func TestI17_TenantsAreApart(t *testing.T) {
 		refused := b.call(t, b.rival, call[0], call[1], call[2], "Idempotency-Key: 2")
 		require.Equal(t, 404, refused.status, "%s %s: %s", call[0], call[1], refused.body)
 	}
+	require.NotContains(t, b.gateway.taken(), "GetCall", "the gateway is not asked for what is not the caller's")
 	require.NotContains(t, b.gateway.taken(), "ListCalls", "the gateway is not asked for what is not the caller's")
 	require.Empty(t, b.orchestrator.actions)
 	require.JSONEq(t, `{"runs":[]}`, b.call(t, b.rival, "GET", "/v1/runs", "").body)

@@ -58,6 +58,7 @@ func TestTranscript(t *testing.T) {
 	say("GET", "/runs/"+run, "")
 	say("GET", "/v1/runs/"+run+"/steps", "")
 	say("GET", "/v1/runs/"+run+"/llm_calls", "")
+	say("GET", "/v1/runs/"+run+"/llm_calls/"+strings.Repeat("0a", 32), "")
 	say("POST", "/v1/runs/"+run+":retry", `{"reason": "prompt fixed"}`)
 	b.orchestrator.set(run, func(r *pawlv1.Run) {
 		r.Status, r.CurrentStep, r.StepsDone = pawlv1.RunStatus_RUN_STATUS_DONE, nil, 3

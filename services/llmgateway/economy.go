@@ -35,7 +35,7 @@ func (a *attempt) enterLane(found store.Found, r *request) (o outcome, decided b
 	r.tier = price.Batch
 	q := a.flight.ask
 	b := &store.Begin{
-		Key: q.key, Question: q.question(), AmbiguousOK: q.req.GetAmbiguousOk(), Budget: q.budget(), Epoch: q.req.GetSpendEpoch(),
+		Key: q.key, Question: a.service.question(q), AmbiguousOK: q.req.GetAmbiguousOk(), Budget: q.budget(), Epoch: q.req.GetSpendEpoch(),
 		Item: item, Sending: store.Sending{
 			Provider: r.target.Provider.Name, Model: r.target.Model, Format: r.account.format.name, KeyID: r.key.id,
 			MaxOutputTokens: r.maxOutput(), PriceID: r.row().ID, WorstCase: worst, Holder: store.LaneHolder,

@@ -264,6 +264,15 @@ func TestWhatLooksLikeAKeyIsTakenOut(t *testing.T) {
 }
 
 // Codes stand in logs, so they are words, whatever a provider writes there.
+// Providers repeat what they were asked; what has a form is not passed on.
+func TestPersonalDataAreMasked(t *testing.T) {
+	t.Parallel()
+	body := `{"error":{"message":"no: a@b.example, 4111 1111 1111 1111,\n+7 916 123-45-67"}}`
+	got := failure.Classify(failure.OpenAI, 400, nil, []byte(body), time.Time{})
+	require.Equal(t, "status 400: no: [EMAIL], [CARD], [PHONE]", got.Message)
+	require.Equal(t, "proxy of [EMAIL] is away", failure.Transport(true, false, "proxy of a@b.example is away").Message)
+}
+
 func TestCodesAreWords(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"call +1 555 0100", "anna@example.com", "1300", strings.Repeat("a", 65), "a b", "ж"} {
