@@ -84,7 +84,7 @@ func newBench(tb testing.TB) *bench {
 	keys := testkit.Redis(tb)
 	b := &bench{
 		t: tb, database: testkit.Postgres(tb, llmgateway.Schema()), redis: keys.Client, redisURL: keys.URL, prefix: keys.Prefix,
-		ids: ids.New(clock.System()), orders: &orchestrator{spent: map[uuid.UUID]*systemv1.Spend{}}, log: &syncBuffer{},
+		ids: ids.New(clock.System()), orders: &orchestrator{spent: map[uuid.UUID]*systemv1.Spend{}, woken: map[uuid.UUID]int{}}, log: &syncBuffer{},
 		main: newUpstream(tb), spare: newUpstream(tb), change: func(s string) string { return s },
 	}
 	tb.Setenv("LLM_KEY", apiKey)
@@ -357,6 +357,19 @@ type orchestrator struct {
 	mu    sync.Mutex
 	down  bool                          // guarded by mu
 	spent map[uuid.UUID]*systemv1.Spend // guarded by mu
+	woken map[uuid.UUID]int             // guarded by mu; how often each run's steps were told
+}
+
+func (o *orchestrator) WakeSteps(_ context.Context, req *systemv1.WakeStepsRequest) (*systemv1.WakeStepsResponse, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.down {
+		return nil, errors.New("down")
+	}
+	for _, step := range req.GetSteps() {
+		o.woken[uuid.UUID(step.GetRunId())]++
+	}
+	return &systemv1.WakeStepsResponse{}, nil
 }
 
 func (o *orchestrator) RecordSpend(_ context.Context, req *systemv1.RecordSpendRequest) (*systemv1.RecordSpendResponse, error) {
