@@ -45,17 +45,17 @@ type batchItem struct {
 // batch is a number of requests that are answered later. It goes on when it is looked at, by the time that has passed: nothing
 // runs in between. The mutex of batches guards it.
 type batch struct {
-	id, form  string
-	items     []*batchItem
-	faults    []lineFault // of its input; with any of them it fails
-	created   time.Time
-	expires   time.Time
-	pace      BatchPace
-	seen      time.Time     // until when worked counts
-	worked    time.Duration // without the time in which it was held
-	stage     stage
-	at        map[stage]time.Time
-	describes batchOrder
+	id, form string
+	items    []*batchItem
+	faults   []lineFault // of its input; with any of them it fails
+	created  time.Time
+	expires  time.Time
+	pace     BatchPace
+	seen     time.Time     // until when worked counts
+	worked   time.Duration // without the time in which it was held
+	stage    stage
+	at       map[stage]time.Time
+	asked    batchOrder
 }
 
 // batchOrder is what the caller said of a batch beside its requests.

@@ -105,18 +105,18 @@ func (p *Provider) registerBatchAdmin() {
 	p.mux.HandleFunc("POST /admin/batches/{id}/{verb}", p.postBatch)
 }
 
-// batchOrders is what the verbs of a batch take.
-type batchOrders struct {
+// batchCommand is what the verbs of a batch take.
+type batchCommand struct {
 	Done      int      `json:"done"`
 	Status    int      `json:"status"`
 	CustomIDs []string `json:"custom_ids"`
 }
 
 func (p *Provider) postBatch(w http.ResponseWriter, r *http.Request) {
-	var orders batchOrders
+	var command batchCommand
 	verb, id := r.PathValue("verb"), r.PathValue("id")
 	if verb != "complete" {
-		if bad := decode(r, &orders); bad != nil {
+		if bad := decode(r, &command); bad != nil {
 			refuseAdmin(w, bad)
 			return
 		}
@@ -126,12 +126,12 @@ func (p *Provider) postBatch(w http.ResponseWriter, r *http.Request) {
 	case "complete":
 		err = p.CompleteBatch(id)
 	case "expire":
-		err = p.ExpireBatch(id, orders.Done)
+		err = p.ExpireBatch(id, command.Done)
 	case "fail":
-		if orders.Status == 0 {
-			orders.Status = http.StatusInternalServerError
+		if command.Status == 0 {
+			command.Status = http.StatusInternalServerError
 		}
-		err = p.FailBatchItems(id, orders.Status, orders.CustomIDs...)
+		err = p.FailBatchItems(id, command.Status, command.CustomIDs...)
 	default:
 		err = fmt.Errorf("%q is nothing that can be done to a batch: write complete, expire or fail", verb)
 	}

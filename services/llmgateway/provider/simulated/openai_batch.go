@@ -75,7 +75,7 @@ func (p *Provider) createBatch(w http.ResponseWriter, r *http.Request) *failure 
 	case !slices.Contains(sortedEndpoints(), asked.Endpoint):
 		return invalid("endpoint", "endpoint must be /v1/chat/completions or /v1/embeddings")
 	}
-	b := &batch{id: "batch_", form: formOpenAI, describes: batchOrder{
+	b := &batch{id: "batch_", form: formOpenAI, asked: batchOrder{
 		endpoint: asked.Endpoint, inputFile: input.ID, window: asked.Window, metadata: asked.Metadata,
 	}}
 	b.items, b.faults = readLines(input.content, asked.Endpoint)
@@ -109,23 +109,23 @@ type openAIBatch struct {
 
 func newOpenAIBatch(b *batch) openAIBatch {
 	o := openAIBatch{
-		ID: b.id, Object: "batch", Endpoint: b.describes.endpoint, InputFile: b.describes.inputFile, Window: b.describes.window, Status: b.stage,
+		ID: b.id, Object: "batch", Endpoint: b.asked.endpoint, InputFile: b.asked.inputFile, Window: b.asked.window, Status: b.stage,
 		CreatedAt: b.created.Unix(), ExpiresAt: b.expires.Unix(), InProgressAt: b.unix(stageInProgress),
 		FinalizingAt: b.unix(stageFinalizing), CompletedAt: b.unix(stageCompleted), FailedAt: b.unix(stageFailed),
 		ExpiredAt: b.unix(stageExpired), CancelingAt: b.unix(stageCanceling), CanceledAt: b.unix(stageCanceled),
 		Counts: map[string]int{
 			"total": len(b.items), "completed": b.count(itemSucceeded), "failed": b.count(itemErrored),
 		},
-		Metadata: b.describes.metadata,
+		Metadata: b.asked.metadata,
 	}
 	if b.stage == stageFailed {
 		o.Errors = map[string]any{"object": "list", "data": b.faults}
 	}
-	if b.describes.outputFile != "" {
-		o.OutputFile = b.describes.outputFile
+	if b.asked.outputFile != "" {
+		o.OutputFile = b.asked.outputFile
 	}
-	if b.describes.errorFile != "" {
-		o.ErrorFile = b.describes.errorFile
+	if b.asked.errorFile != "" {
+		o.ErrorFile = b.asked.errorFile
 	}
 	return o
 }

@@ -100,7 +100,7 @@ func (p *Provider) closeBatch(b *batch) {
 		}
 		return f.ID
 	}
-	b.describes.outputFile, b.describes.errorFile = keep("output", output), keep("error", errors)
+	b.asked.outputFile, b.asked.errorFile = keep("output", output), keep("error", errors)
 }
 
 // resultLine is what became of one request.
