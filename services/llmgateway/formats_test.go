@@ -122,3 +122,26 @@ func TestArgumentsThatAreNoJSONAreRefusedBeforeAnythingIsSent(t *testing.T) {
 	require.Equal(t, 0, one[int](b, "SELECT count(*) FROM llm.llm_call_log"), "nothing was about to be sent")
 	require.Zero(t, b.spare.received())
 }
+
+func TestTextsAreEmbedded(t *testing.T) {
+	b := newBench(t)
+	asked := b.serve("openai", "application/json",
+		`{"data":[{"index":1,"embedding":[0.5]},{"index":0,"embedding":"AACAPw=="}],"usage":{"prompt_tokens":8,"total_tokens":8}}`)
+	g := b.gateway(nil)
+	q := b.question(b.ids.V7(), "")
+	q.Messages, q.Embed = nil, []string{"один", "два"}
+	for _, replayed := range []bool{false, true} {
+		a := g.answer(t, q)
+		require.Equal(t, replayed, a.GetReplayed())
+		require.Equal(t, []float32{1}, a.GetEmbeddings()[0].GetValues())
+		require.Equal(t, []float32{0.5}, a.GetEmbeddings()[1].GetValues())
+		require.Equal(t, int64(8*500_000), a.GetCostPicoUsd())
+	}
+	require.Equal(t, int64(1), asked.Load())
+
+	one := b.question(b.ids.V7(), "")
+	one.Messages, one.Embed = nil, []string{"один"}
+	s, err := g.ask(t.Context(), one)
+	require.NoError(t, err)
+	require.Equal(t, "json_validation_error", s.failure.GetReason(), "there are vectors of other texts than those that were sent")
+}

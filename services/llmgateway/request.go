@@ -154,8 +154,11 @@ func (r *request) refused() (outcome, failure.Failure) {
 	return outcome{failed: failedWith(f), cost: r.last.cost, spend: r.last.spend, calls: r.calls}, f
 }
 
-// maxOutput bounds the answer's tokens; it is always sent.
+// maxOutput bounds the answer's tokens; it is always sent. Vectors have none.
 func (r *request) maxOutput() int64 {
+	if len(r.flight.ask.req.GetEmbed()) > 0 {
+		return 0
+	}
 	if most := r.flight.ask.req.GetParams().GetMaxOutputTokens(); most > 0 {
 		return int64(most)
 	}
@@ -203,7 +206,12 @@ func (r *request) read(x provider.Exchange) provider.Reading {
 		}
 		return provider.Reading{Failure: failure.Transport(x.Sent, x.TimedOut, x.Err.Error())}
 	}
-	return r.account.format.read(x, r.service.clock.Now())
+	reading := r.account.format.read(x, r.service.clock.Now())
+	if reading.Failure.Class == failure.None && len(reading.Embeddings) != len(r.flight.ask.req.GetEmbed()) {
+		reading.FinishReason = failure.FinishUnreadable // vectors of other texts than those that were sent
+		reading.Failure = failure.Finish(failure.OpenAI, reading.FinishReason)
+	}
+	return reading
 }
 
 // outcome is what is stored of the exchange.

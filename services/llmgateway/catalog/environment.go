@@ -16,7 +16,7 @@ import (
 )
 
 // OpenAIURL is the address of OpenAI's own API.
-const OpenAIURL = "https://api.openai.com/v1"
+const OpenAIURL = openai.DefaultBase
 
 // The name of the route and the provider that the environment makes.
 const (

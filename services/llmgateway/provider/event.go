@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"iter"
+	"net/http"
 )
 
 // Event is one event of a streamed answer: a server-sent event, or a line that is a JSON document by itself, which is how
@@ -55,6 +56,16 @@ func IsStream(body []byte) bool {
 	}
 	first, rest, more := bytes.Cut(text, []byte("\n"))
 	return more && len(bytes.TrimSpace(rest)) > 0 && isDocument(bytes.TrimSpace(first)) && !json.Valid(text)
+}
+
+// Streamed reports whether an answer is to be read as a stream: it is the text of one, or came as one and broke off so early
+// that it could be anything but a document, or a page of some server in between.
+func (x Exchange) Streamed() bool {
+	if x.Status >= http.StatusMultipleChoices {
+		return false
+	}
+	text := bytes.TrimSpace(x.Body)
+	return IsStream(x.Body) || x.Stream && (len(text) == 0 || !bytes.ContainsRune([]byte("<{["), rune(text[0])))
 }
 
 func byteOrderMark() []byte { return []byte("\ufeff") }

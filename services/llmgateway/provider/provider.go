@@ -64,6 +64,19 @@ type ToolDelta struct {
 	Arguments string
 }
 
+// TellWhole tells somebody who listens of an answer that came in one piece, since the server does not stream.
+func TellWhole(heard func(Delta), r Reading) {
+	if heard == nil || r.Failure.Class != failure.None {
+		return
+	}
+	if r.Text != "" {
+		heard(Delta{Text: r.Text})
+	}
+	for i, c := range r.ToolCalls {
+		heard(Delta{Tool: &ToolDelta{Index: i, ID: c.GetId(), Name: c.GetName(), Arguments: c.GetArguments()}})
+	}
+}
+
 // Exchange is what came of one HTTP request.
 type Exchange struct {
 	// Status is the HTTP status; 0 when no answer began.

@@ -89,6 +89,9 @@ func (c *Client) Send(ctx context.Context, r provider.Request) provider.Exchange
 		header.Set("Accept", "text/event-stream")
 		l := listener{heard: r.Heard, byTool: b.hasAnswerTool()}
 		x = c.http.Stream(ctx, c.endpoint, header, body, l.hear)
+		if !x.Stream && x.Err == nil {
+			provider.TellWhole(r.Heard, Read(x, time.Time{}))
+		}
 	} else {
 		x = c.http.Post(ctx, c.endpoint, header, body)
 	}

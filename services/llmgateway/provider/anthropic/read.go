@@ -38,7 +38,7 @@ type piece struct {
 // Read says what an answer means that was read to its end, in one document or in events. It needs status and body only, so
 // that a stored answer can be read again; the header adds the request's id and waits.
 func Read(x provider.Exchange, now time.Time) provider.Reading {
-	if x.Status < 300 && (x.Stream || provider.IsStream(x.Body)) {
+	if x.Streamed() {
 		return readStream(x, now)
 	}
 	r := provider.Reading{RequestID: requestID(x)}

@@ -130,14 +130,14 @@ func readStream(x provider.Exchange, now time.Time) provider.Reading {
 			break
 		}
 	}
-	r.Usage, r.UsageKnown = a.counts.usage()
 	switch {
 	case x.TooLong && !a.whole:
 		return end(r, failure.FinishTooLong)
-	case !a.whole:
-		r.UsageKnown = false // it counts what had come until then
+	case !a.whole: // what it has counted until then is not all
 		return end(r, failure.FinishCut)
-	case a.broken:
+	}
+	r.Usage, r.UsageKnown = a.counts.usage()
+	if a.broken {
 		return end(r, failure.FinishUnreadable)
 	}
 	return a.finished().read(r)

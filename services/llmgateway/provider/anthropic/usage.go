@@ -61,7 +61,10 @@ func (c counts) usage() (price.Usage, bool) {
 	if c.ServerTools != nil {
 		u.Tools[price.WebSearch], u.Tools[price.WebFetch] = c.ServerTools.Searches, c.ServerTools.Fetches
 	}
-	return u, *c.Input >= 0 && u.Check() == nil
+	if *c.Input < 0 || u.Check() != nil {
+		return price.Usage{}, false
+	}
+	return u, true
 }
 
 func valueOf(n *int64) int64 {

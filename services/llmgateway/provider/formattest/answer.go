@@ -115,7 +115,7 @@ func (f Format) heard(t *testing.T) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			t.Parallel()
 			body := load(t, path)
-			text, calls, x := f.stream(t, body, nameOf(path) == byTool)
+			text, calls, x := f.stream(t, "text/event-stream", body, nameOf(path) == byTool)
 			require.NoError(t, x.Err)
 			require.True(t, x.Stream)
 			require.Equal(t, string(body), string(x.Body))
@@ -134,10 +134,21 @@ func (f Format) heard(t *testing.T) {
 	}
 }
 
-func (f Format) stream(t *testing.T, body []byte, structured bool) (string, map[int]provider.ToolDelta, provider.Exchange) {
+// heardWhole asks for a stream of a server that does not stream: it is all heard at once.
+func (f Format) heardWhole(t *testing.T) {
+	text, calls, x := f.stream(t, "application/json", load(t, filepath.Join("testdata", "answer", "tools.json")), false)
+	require.NoError(t, x.Err)
+	require.False(t, x.Stream)
+	r := f.Read(x, time.Time{})
+	require.Equal(t, r.Text, text)
+	require.NotEmpty(t, calls)
+	require.Len(t, calls, len(r.ToolCalls))
+}
+
+func (f Format) stream(t *testing.T, kind string, body []byte, structured bool) (string, map[int]provider.ToolDelta, provider.Exchange) {
 	t.Helper()
 	c := f.client(t, provider.Local{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
+		w.Header().Set("Content-Type", kind)
 		for rest := body; len(rest) > 0; rest = rest[min(7, len(rest)):] {
 			_, _ = w.Write(rest[:min(7, len(rest))])
 		}

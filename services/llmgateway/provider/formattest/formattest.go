@@ -44,10 +44,11 @@ type Format struct {
 
 // Run runs the whole suite.
 func Run(t *testing.T, f Format) {
-	t.Run("requests", f.requests)
+	t.Run("requests", func(t *testing.T) { f.Requests(t, "request") })
 	t.Run("answers", f.answers)
 	t.Run("cut streams", f.cutStreams)
 	t.Run("heard", f.heard)
+	t.Run("heard whole", f.heardWhole)
 	t.Run("keys", f.keys)
 }
 

@@ -17,9 +17,13 @@ import (
 	"pawl.internal/services/llmgateway/provider"
 )
 
-// requests puts every question into the format. What it cannot say is refused, and nothing is sent.
-func (f Format) requests(t *testing.T) {
+// Requests puts the questions into the format, all of them if none is named. What it cannot say is refused, and nothing is
+// sent. The goldens stand in the folder.
+func (f Format) Requests(t *testing.T, folder string, names ...string) {
 	for name, q := range questions() {
+		if len(names) > 0 && !slices.Contains(names, name) {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var sent []byte
@@ -36,7 +40,7 @@ func (f Format) requests(t *testing.T) {
 				require.True(t, ok, "%v", refused)
 				sent = []byte("refused: " + refused.Error() + "\n")
 			}
-			golden.Assert(t, filepath.Join("testdata", "request", name+".golden"), sent)
+			golden.Assert(t, filepath.Join("testdata", folder, name+".golden"), sent)
 		})
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"pawl.internal/services/internal/config"
 	"pawl.internal/services/llmgateway/provider"
@@ -71,6 +72,9 @@ func (c *Client) Send(ctx context.Context, r provider.Request) provider.Exchange
 		header.Set("Accept", "text/event-stream")
 		l := listener{heard: r.Heard}
 		x = c.http.Stream(ctx, endpoint, header, body, l.hear)
+		if !x.Stream && x.Err == nil {
+			provider.TellWhole(r.Heard, Read(x, time.Time{}))
+		}
 	} else {
 		x = c.http.Post(ctx, endpoint, header, body)
 	}

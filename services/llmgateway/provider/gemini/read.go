@@ -38,7 +38,7 @@ type candidate struct {
 // Read says what an answer means that was read to its end, in one document or in events. It needs status and body only, so
 // that a stored answer can be read again; the header adds waits.
 func Read(x provider.Exchange, now time.Time) provider.Reading {
-	if x.Status < 300 && (x.Stream || provider.IsStream(x.Body)) {
+	if x.Streamed() {
 		return readStream(x, now)
 	}
 	r := provider.Reading{Failure: failure.Classify(failure.Gemini, x.Status, x.Header, x.Body, now)}

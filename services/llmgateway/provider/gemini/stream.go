@@ -54,18 +54,17 @@ func readStream(x provider.Exchange, now time.Time) provider.Reading {
 		a.add(next)
 	}
 	r.RequestID = a.ResponseID
-	r.Usage, r.UsageKnown = a.usage()
 	switch {
-	case a.whole() && !broken:
-		return a.read(r)
-	case x.TooLong:
+	case x.TooLong && !a.whole():
 		return end(r, failure.FinishTooLong)
-	case !a.whole():
-		r.UsageKnown = false // it counts what had come until then
+	case !a.whole(): // what it has counted until then is not all
 		return end(r, failure.FinishCut)
-	default:
+	}
+	r.Usage, r.UsageKnown = a.usage()
+	if broken {
 		return end(r, failure.FinishUnreadable)
 	}
+	return a.read(r)
 }
 
 // listener tells the asker what is said, as it comes.

@@ -37,7 +37,10 @@ func (a answer) usage() (price.Usage, bool) {
 	if c.Total != nil && *c.Total != u.Input+u.Output {
 		return price.Usage{}, false
 	}
-	return u, u.Check() == nil
+	if u.Check() != nil {
+		return price.Usage{}, false
+	}
+	return u, true
 }
 
 // tierOf is the tier that was served; none if it is not said, or not known to have prices.

@@ -4,16 +4,20 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"pawl.internal/services/internal/config"
 	"pawl.internal/services/llmgateway/provider"
 )
 
+// DefaultBase is the address of OpenAI's own API.
+const DefaultBase = "https://api.openai.com/v1"
+
 // Client asks one server with one key. It is safe for concurrent use.
 type Client struct {
 	http       *provider.Client
-	endpoint   string
+	base       *url.URL
 	key        config.Secret
 	tokenLimit string
 }
@@ -24,14 +28,14 @@ func New(client *provider.Client, base string, key config.Secret) (*Client, erro
 	if err != nil {
 		return nil, err
 	}
-	return &Client{
-		http: client, endpoint: address.JoinPath("chat", "completions").String(), key: key,
-		tokenLimit: tokenLimitFor(address),
-	}, nil
+	return &Client{http: client, base: address, key: key, tokenLimit: tokenLimitFor(address)}, nil
 }
 
 // Check returns a provider.RequestError if the question cannot be asked in this format.
 func (c *Client) Check(r provider.Request) error {
+	if _, err := messages(r.Messages); err != nil {
+		return err
+	}
 	_, _, err := r.Choice()
 	return err
 }
@@ -51,19 +55,28 @@ func (c *Client) Send(ctx context.Context, r provider.Request) provider.Exchange
 	if !c.key.IsZero() {
 		header.Set("Authorization", "Bearer "+strings.TrimSpace(c.key.Reveal()))
 	}
-	x := c.send(ctx, r, header, body)
+	endpoint := c.endpoint(r)
+	x := c.send(ctx, r, endpoint, header, body)
 	if x.Err != nil {
-		x.Err = fmt.Errorf("post to %s: %w", c.endpoint, x.Err)
+		x.Err = fmt.Errorf("post to %s: %w", endpoint, x.Err)
 	}
 	return x.Without(c.key)
 }
 
-func (c *Client) send(ctx context.Context, r provider.Request, header http.Header, body []byte) provider.Exchange {
-	if !r.Stream {
-		return c.http.Post(ctx, c.endpoint, header, body)
+// endpoint is the address that answers the question.
+func (c *Client) endpoint(r provider.Request) string {
+	if len(r.Embed) > 0 {
+		return c.base.JoinPath("embeddings").String()
+	}
+	return c.base.JoinPath("chat", "completions").String()
+}
+
+func (c *Client) send(ctx context.Context, r provider.Request, endpoint string, header http.Header, body []byte) provider.Exchange {
+	if !r.Stream || len(r.Embed) > 0 {
+		return c.http.Post(ctx, endpoint, header, body)
 	}
 	header.Set("Accept", "text/event-stream")
-	x := c.http.Stream(ctx, c.endpoint, header, body, listen(r.Heard))
+	x := c.http.Stream(ctx, endpoint, header, body, listen(r.Heard))
 	if !x.Stream && x.Err == nil {
 		tellWhole(r.Heard, x)
 	}

@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"net/http"
 	"strings"
 	"time"
 
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	"pawl.internal/services/llmgateway/failure"
-	"pawl.internal/services/llmgateway/price"
 	"pawl.internal/services/llmgateway/provider"
 )
 
@@ -23,6 +21,10 @@ type completion struct {
 	Choices []choice `json:"choices"`
 	// Usage is read apart, so that odd counts do not make an answer unreadable.
 	Usage json.RawMessage `json:"usage"`
+	// ServiceTier is the tier that served it, in OpenAI's words.
+	ServiceTier string `json:"service_tier"`
+	// Data are the vectors, where texts were embedded.
+	Data []embedding `json:"data"`
 	// IncompleteDetails is that of the Responses API, which some servers answer with.
 	IncompleteDetails *struct {
 		Reason string `json:"reason"`
@@ -55,7 +57,7 @@ func Read(x provider.Exchange, now time.Time) provider.Reading {
 	r.Failure = failure.Classify(failure.OpenAI, x.Status, x.Header, x.Body, now)
 	var c completion
 	var finish string // why there is no answer to be read
-	if isStream(x) {
+	if x.Streamed() {
 		var broken []byte
 		if c, finish, broken = assemble(x.Body); broken != nil {
 			r.Failure = failure.ClassifyEvent(failure.OpenAI, broken, x.Header, now)
@@ -63,7 +65,7 @@ func Read(x provider.Exchange, now time.Time) provider.Reading {
 	} else if json.Unmarshal(x.Body, &c) != nil {
 		finish = failure.FinishUnreadable
 	}
-	r.Usage, r.UsageKnown = readUsage(c.Usage)
+	r.Usage, r.UsageKnown = c.usage()
 	c.fill(&r)
 	if r.Failure.Class != failure.None {
 		r.FinishReason = ""
@@ -74,21 +76,23 @@ func Read(x provider.Exchange, now time.Time) provider.Reading {
 	}
 	r.FinishReason = cmp.Or(finish, r.FinishReason)
 	r.Failure = failure.Finish(failure.OpenAI, r.FinishReason)
-	if r.Failure.Class == failure.None && r.Text == "" && len(r.ToolCalls) == 0 {
+	if r.Failure.Class == failure.None && r.Text == "" && len(r.ToolCalls) == 0 && len(r.Embeddings) == 0 {
 		r.FinishReason = failure.FinishEmpty
 		r.Failure = failure.Finish(failure.OpenAI, r.FinishReason)
 	}
 	return r
 }
 
-// isStream reports whether the body is that of a stream. One that ended before it began looks like nothing at all.
-func isStream(x provider.Exchange) bool {
-	success := x.Status < http.StatusMultipleChoices
-	return success && (provider.IsStream(x.Body) || x.Stream && len(bytes.TrimSpace(x.Body)) == 0)
-}
-
 // fill takes over what the model has written, and how it ended.
 func (c completion) fill(r *provider.Reading) {
+	if len(c.Data) > 0 {
+		var ok bool
+		r.FinishReason = "stop"
+		if r.Embeddings, ok = vectors(c.Data); !ok {
+			r.FinishReason = failure.FinishUnreadable
+		}
+		return
+	}
 	r.Text, r.FinishReason = c.read()
 	if len(c.Choices) == 0 {
 		return
@@ -135,35 +139,4 @@ func (c *content) UnmarshalJSON(raw []byte) error {
 	}
 	*c = content(all.String())
 	return nil
-}
-
-// counts are the tokens as the format has them.
-type counts struct {
-	Prompt        *int64 `json:"prompt_tokens"`
-	Completion    *int64 `json:"completion_tokens"`
-	PromptDetails struct {
-		Cached     int64 `json:"cached_tokens"`
-		CacheWrite int64 `json:"cache_write_tokens"`
-	} `json:"prompt_tokens_details"`
-	CompletionDetails struct {
-		Reasoning int64 `json:"reasoning_tokens"`
-	} `json:"completion_tokens_details"`
-	// CacheHit is DeepSeek's word for cached tokens.
-	CacheHit int64 `json:"prompt_cache_hit_tokens"`
-}
-
-// readUsage gives the counts; they are unknown when they are missing or impossible.
-func readUsage(raw json.RawMessage) (price.Usage, bool) {
-	var c counts
-	if json.Unmarshal(raw, &c) != nil || c.Prompt == nil || c.Completion == nil {
-		return price.Usage{}, false
-	}
-	u := price.Usage{
-		Input:       *c.Prompt,
-		CachedInput: max(c.PromptDetails.Cached, c.CacheHit),
-		CacheWrite:  c.PromptDetails.CacheWrite,
-		Output:      *c.Completion,
-		Reasoning:   c.CompletionDetails.Reasoning,
-	}
-	return u, u.Check() == nil
 }

@@ -3,14 +3,12 @@
 package openai
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
 	"net/url"
 	"strings"
 
-	systemv1 "pawl.internal/gen/pawl/system/v1"
 	"pawl.internal/services/llmgateway/provider"
+	"pawl.internal/services/llmgateway/provider/strict"
 )
 
 // answerName is the name that a structured answer's schema must have.
@@ -34,6 +32,8 @@ type chatRequest struct {
 	Stop                []string        `json:"stop,omitempty"`
 	Seed                *int64          `json:"seed,omitempty"`
 	ResponseFormat      *responseFormat `json:"response_format,omitempty"`
+	Tools               []tool          `json:"tools,omitempty"`
+	ToolChoice          any             `json:"tool_choice,omitempty"` // a word, or a namedTool
 	Stream              bool            `json:"stream,omitempty"`
 	StreamOptions       *streamOptions  `json:"stream_options,omitempty"`
 }
@@ -41,11 +41,6 @@ type chatRequest struct {
 // streamOptions ask for the counts of tokens, which streams lack otherwise.
 type streamOptions struct {
 	IncludeUsage bool `json:"include_usage"`
-}
-
-type message struct {
-	Role    string `json:"role"`
-	Content string `json:"content"`
 }
 
 type responseFormat struct {
@@ -56,11 +51,23 @@ type responseFormat struct {
 type jsonSchema struct {
 	Name   string          `json:"name"`
 	Schema json.RawMessage `json:"schema"`
+	Strict bool            `json:"strict,omitempty"`
 }
 
-// encode makes the body of a request.
+// embedRequest is the body of POST /embeddings.
+type embedRequest struct {
+	Model          string   `json:"model"`
+	Input          []string `json:"input"`
+	Dimensions     int      `json:"dimensions,omitempty"`
+	EncodingFormat string   `json:"encoding_format"`
+}
+
+// encode makes the body of a request. Errors are provider.RequestErrors where the format has no words for the question.
 func encode(r provider.Request, tokenLimit string) ([]byte, error) {
-	body := chatRequest{Model: r.Model, Messages: messages(r.Messages)}
+	if len(r.Embed) > 0 {
+		return provider.Marshal(embedRequest{Model: r.Model, Input: r.Embed, Dimensions: r.Dimensions, EncodingFormat: "float"})
+	}
+	body := chatRequest{Model: r.Model}
 	if tokenLimit == newerTokenLimit {
 		body.MaxCompletionTokens = r.MaxOutputTokens
 	} else {
@@ -70,28 +77,22 @@ func encode(r provider.Request, tokenLimit string) ([]byte, error) {
 		body.Temperature, body.TopP, body.Stop, body.Seed = p.Temperature, p.TopP, p.GetStop(), p.Seed
 	}
 	if len(r.Schema) > 0 {
-		body.ResponseFormat = &responseFormat{
-			Type: "json_schema", JSONSchema: jsonSchema{Name: answerName, Schema: r.Schema},
-		}
+		// Only OpenAI itself is known to hold models to a schema strictly, and it refuses schemas for which it cannot.
+		body.ResponseFormat = &responseFormat{Type: "json_schema", JSONSchema: jsonSchema{
+			Name: answerName, Schema: r.Schema, Strict: tokenLimit == newerTokenLimit && strict.OpenAI(r.Schema),
+		}}
 	}
 	if r.Stream {
 		body.Stream, body.StreamOptions = true, &streamOptions{IncludeUsage: true}
 	}
-	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(body); err != nil {
-		return nil, fmt.Errorf("encode chat request: %w", err)
+	var err error
+	if body.Messages, err = messages(r.Messages); err != nil {
+		return nil, err
 	}
-	return text.Bytes(), nil
-}
-
-func messages(list []*systemv1.Message) []message {
-	out := make([]message, len(list))
-	for i, m := range list {
-		out[i] = message{Role: m.GetRole(), Content: m.GetContent()}
+	if err := body.addTools(r); err != nil {
+		return nil, err
 	}
-	return out
+	return provider.Marshal(body)
 }
 
 // tokenLimitFor names the parameter that bounds the answer at the server of the address.

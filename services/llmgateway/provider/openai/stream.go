@@ -22,7 +22,8 @@ type chunk struct {
 			ToolCalls []toolCall `json:"tool_calls"`
 		} `json:"delta"`
 	} `json:"choices"`
-	Usage json.RawMessage `json:"usage"`
+	Usage       json.RawMessage `json:"usage"`
+	ServiceTier string          `json:"service_tier"`
 }
 
 // listen returns what tells the events of a live stream to heard, and finds its end: an error ends it as surely as [DONE].
@@ -89,6 +90,7 @@ type assembly struct {
 	byIndex       map[int]*pieces
 	finish        string
 	usage         json.RawMessage
+	tier          string
 
 	ended      bool // the stream has said so
 	unreadable bool
@@ -133,6 +135,9 @@ func (a *assembly) add(event []byte) {
 	if len(c.Usage) > 0 && string(c.Usage) != "null" {
 		a.usage = c.Usage
 	}
+	if c.ServiceTier != "" {
+		a.tier = c.ServiceTier
+	}
 	for _, choice := range c.Choices {
 		if choice.Index != 0 {
 			continue
@@ -172,5 +177,5 @@ func (a *assembly) completion() completion {
 		call.Function.Name, call.Function.Arguments = p.name, p.arguments.String()
 		one.Message.ToolCalls = append(one.Message.ToolCalls, call)
 	}
-	return completion{Choices: []choice{one}, Usage: a.usage}
+	return completion{Choices: []choice{one}, Usage: a.usage, ServiceTier: a.tier}
 }
