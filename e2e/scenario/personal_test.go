@@ -27,13 +27,17 @@ const (
 	canaryCard  = "4111 1111 1111 1111"
 	canaryIBAN  = "DE89 3704 0044 0532 0130 00"
 	canaryWord  = "zyzzyvacanary"
-	canaryKey   = "pawl_canary00_canarysecretcanarysecretcanarysecret"
+	// canarySecret is somebody's key in a prompt, and canaryKey the one that asks.
+	canarySecret = "sk-canary-0123456789abcdef"
+	canaryKey    = "pawl_canary00_canarysecretcanarysecretcanarysecret"
 	// providerKey is the key that the harness gives to the gateway.
 	providerKey = "secret-of-the-test"
 )
 
 // formed are the canaries that have a form.
-func formed() []string { return []string{canaryEmail, canaryCard, canaryIBAN, providerKey} }
+func formed() []string {
+	return []string{canaryEmail, canaryCard, canaryIBAN, canarySecret, providerKey}
+}
 
 func canaries() []string { return append(formed(), canaryWord, canaryKey) }
 
@@ -57,7 +61,7 @@ steps:
 
 // personalFaults are the ways in which requests fail: the provider's own, and one that says everything it knows.
 func personalFaults() map[string]simulated.Fault {
-	all := "for " + canaryWord + ": mail " + canaryEmail + ", card " + canaryCard + ", IBAN " + canaryIBAN + ", key " + providerKey
+	all := "for " + canaryWord + ": mail " + canaryEmail + ", card " + canaryCard + ", IBAN " + canaryIBAN + ", keys " + canarySecret + " and " + providerKey
 	faults := map[string]simulated.Fault{
 		"": {},
 		"repeats everything": {Kind: "reply", Reply: &simulated.Reply{Status: http.StatusBadRequest, Body: fmt.Sprintf(
@@ -83,7 +87,7 @@ func TestNothingPersonalIsWritten(t *testing.T) {
 	})
 	b := personalBench{t: t, System: s}
 	b.prepare()
-	text := fmt.Sprintf("Tell %s of %s, card %s, IBAN %s, key %s.", canaryWord, canaryEmail, canaryCard, canaryIBAN, providerKey)
+	text := fmt.Sprintf("Tell %s of %s, card %s, IBAN %s, key %s.", canaryWord, canaryEmail, canaryCard, canaryIBAN, canarySecret)
 	for name, fault := range personalFaults() {
 		for _, pipeline := range []string{"personal", "personal_schema"} {
 			remove := func() {}
@@ -193,8 +197,9 @@ func (b *personalBench) look() {
 	require.Contains(b.t, b.written["call log"], "[EMAIL]")
 	require.Contains(b.t, b.written["logs"], `"level":"DEBUG"`)
 	require.GreaterOrEqual(b.t, b.Count("SELECT count(*) FROM llm.llm_try WHERE state = 'answered'"), 2, "some were answered")
-	require.Contains(b.t, b.Text("SELECT string_agg(convert_from(answer, 'UTF8'), ' ') FROM llm.llm_try WHERE http_status = 400"), canaryEmail,
-		"the provider did repeat it")
+	raw := b.Text("SELECT string_agg(convert_from(answer, 'UTF8'), ' ') FROM llm.llm_try WHERE http_status IN (200, 400, 401)")
+	require.Contains(b.t, raw, canaryEmail, "the provider did repeat it")
+	require.NotContains(b.t, raw, providerKey, "our own key is taken out even of raw answers")
 	for where, text := range b.written {
 		require.NotEmpty(b.t, text, where)
 		wanted := canaries()
