@@ -56,16 +56,31 @@ func (r *request) settlePermit(held *permit.Permit, sent time.Time, x provider.E
 		held.Unsent()
 		return
 	}
-	held.Settle(usedBy(x, reading))
+	defer held.Settle(usedBy(x, reading)) // after the feedback, so that a limited answer's permit is not used again at once
 	limited := reading.Failure.Class == failure.Rate
 	if !limited && stateOf(x, reading.Failure) != store.TryAnswered {
 		return // it says nothing of the limits
 	}
 	f := permit.Feedback{Limited: limited, Sent: sent, Rooms: roomsIn(x.Header, r.service.clock.Now())}
 	if limited {
-		f.Wait = reading.Failure.Wait
+		f.Wait, f.SlowDown = reading.Failure.Wait, reading.Failure.Code == "slow_down"
 	}
 	r.service.permits.Feedback(r.target.Provider.Group, f)
+}
+
+// roomsIn is what an answer's headers say of the account's limits.
+func roomsIn(header http.Header, now time.Time) []permit.Room {
+	dimensions := map[failure.Dimension]permit.Dimension{
+		failure.Requests: permit.Requests, failure.Tokens: permit.Tokens,
+		failure.InputTokens: permit.InputTokens, failure.OutputTokens: permit.OutputTokens,
+	}
+	var rooms []permit.Room
+	for _, room := range failure.Headroom(header, now) {
+		if of, ok := dimensions[room.Of]; ok {
+			rooms = append(rooms, permit.Room{Of: of, Limit: room.Limit, Remaining: room.Remaining, Reset: room.Reset})
+		}
+	}
+	return rooms
 }
 
 // usedBy is what the provider has counted of a request: nothing, if it refused; what nobody knows, if it failed halfway.

@@ -6,10 +6,12 @@
 local gentle, hard = 0.85, 0.5
 -- An answer counts toward the round of its time; that share of limited ones makes the cut a hard one.
 local many = 0.3
+-- What was answered in a minute tells where the limit is if it is at least this part of what we allow ourselves.
+local telling = 0.55
 -- How near the last hit is near, and how much slower growth is there.
 local near_from, near_to, near_slower = 0.9, 1.1, 8
 -- Rates show too much only after a while. So they grow by the clock too: at most these parts of the limit in a minute.
-local fast_growth, near_growth = 0.3, 0.02
+local fast_growth, near_growth = 0.3, 0.01
 -- How long to pause, at most, when one cut follows the other and nothing is answered any more.
 local longest_pause = 5000
 
@@ -36,20 +38,23 @@ end
 
 local function forget_round(a) a.ok, a.bad, a.was_ok, a.was_bad, a.judged = 0, 0, 0, 0, true end
 
--- Lowers the factor. If nothing was answered since the last cut, the provider is not merely slower than we: what it grants in
--- a minute is used up. Then what it has granted in the last minute is as far as the factor falls, and a pause saves requests
--- that would be in vain. Returns that pause.
+-- Lowers the factor, and remembers where it was. What the provider has answered in the last minute tells more than that, if it
+-- is not much less: then it is what we were limited to. If nothing was answered since the last cut, the provider is not merely
+-- slower than we: what it grants in a minute is used up. Then what it has answered in the last minute is as far as the factor
+-- falls, and a pause saves requests that would be in vain. Returns that pause.
 local function cut(a, x)
   local before, by = a.f, gentle
   if x.slow or mostly_limited(a, x) then by = hard end
   local f, pause = before * by, 0
+  local measured = x.rated and x.delivered >= telling * before
   if a.blind > 0 then
     if x.rated then f = math.max(f, math.min(before, x.delivered)) end
-    a.hit = math.min(a.hit, math.max(f, x.delivered))
+    if measured then a.hit = math.min(a.hit, x.delivered) end
     pause = math.min(longest_pause, 125 * 2 ^ math.min(a.blind, 6))
+  elseif measured and x.whole then
+    a.hit, f = x.delivered, math.min(f, 0.95 * x.delivered)
   else
     a.hit = before
-    if x.delivered >= 0.6 * before then a.hit = math.min(before, x.delivered) end
   end
   a.f, a.cut, a.blind, a.judged = math.max(x.least, f), x.now, a.blind + 1, false
   if by == hard then forget_round(a) end
@@ -79,15 +84,15 @@ local function grow(a, x)
 end
 
 -- Takes over what was answered since the last time. X has: now; ok and bad, the answers that were not limited and those that
--- were; fresh, those of ok that were sent after the last cut; sent, when the newest limited one was; slow, if the provider
--- said so; unit, the permits or calls per second of the configuration; least, the least factor; rated, if there are limits per
--- minute; delivered, the share of these that was used in the last minute; busy, if there is use for a higher ceiling. Returns
+-- were; fresh, those of ok that were sent after the last cut; counts, if one of bad was too; slow, if the provider said so; unit, the permits or calls per second of the configuration; least, the least factor; rated, if there are limits per
+-- minute; delivered, the share of these that was used in the last minute, and whole, if that minute was
+-- watched from its beginning; busy, if there is use for a higher ceiling. Returns
 -- a pause in milliseconds.
 local function learn(a, x)
   if x.ok + x.bad == 0 then return 0 end
   if x.fresh > 0 then a.blind = 0 end
   count(a, x)
-  if x.bad > 0 and x.sent > a.cut then return cut(a, x) end
+  if x.bad > 0 and x.counts then return cut(a, x) end
   if x.bad > 0 and not a.judged then deepen(a, x) end
   if x.fresh > 0 and x.busy and a.f < 1 then grow(a, x) end
   return 0

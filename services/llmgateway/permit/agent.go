@@ -50,8 +50,11 @@ type agent struct {
 
 	// known is what the last answer said; nil before there was one.
 	known *answer // guarded by mu
-	// asked is when the question was sent that known answers.
-	asked time.Time // guarded by mu
+	// asked is when the question was sent that known answers, and cutSeen when this replica heard that the ceiling had fallen
+	// last: what it sent before was still sent under the old one.
+	asked, cutSeen time.Time // guarded by mu
+	// hushed is true from a limited answer until Redis has heard of it: what it leaves free is not used again at once.
+	hushed bool // guarded by mu
 	// pausedUntil is when the provider wants to be asked again.
 	pausedUntil time.Time // guarded by mu
 	// news is what Redis is to be told.
@@ -198,7 +201,7 @@ func (a *agent) serve() {
 // calls none of those that interactive ones have for themselves. a.mu is held.
 func (a *agent) room(class Class) int {
 	switch {
-	case a.retired || a.paused():
+	case a.retired || a.paused() || a.hushed:
 		return 0
 	case a.degraded:
 		return a.localRoom(class)

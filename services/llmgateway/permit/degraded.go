@@ -8,7 +8,7 @@ const gentleCut = 0.85
 // failed notes that a question was not answered. Once our permits may have expired, our share of the limits is what is left.
 // a.mu is held.
 func (a *agent) failed(err error) {
-	a.failing = true
+	a.failing, a.hushed = true, false
 	if !a.degraded {
 		a.deps.Log.Warn("permits cannot be renewed", "group", a.group, "error", err)
 	}
@@ -84,13 +84,12 @@ func batchShare(allowed int, reserve float64) int {
 
 // cutLocally lowers this replica's share while nobody else can be told: at most once per round trip. a.mu is held.
 func (a *agent) cutLocally(f Feedback) {
-	if !a.degraded || a.known == nil || !a.limit.Adaptive || !f.Sent.After(a.lastCut()) {
+	if !a.degraded || a.known == nil || !a.limit.Adaptive || !f.Sent.After(a.cutSeen) {
 		return
 	}
-	now := a.deps.Clock.Now()
 	a.known.Factor *= gentleCut
 	a.known.Limits = a.known.Limits.times(gentleCut)
-	a.asked, a.known.SinceCut = now, 0
+	a.cutSeen = a.deps.Clock.Now()
 }
 
 // untilStale is how long our permits are surely ours after a question was sent.

@@ -10,12 +10,12 @@ type told struct {
 	// Used is what requests that were let through have used.
 	Used amounts `json:"used"`
 	// OK and Bad count the answers that were not limited and those that were; Fresh is those of OK that were sent after the
-	// last cut, and Age how long ago the newest of Bad was sent.
-	OK    int   `json:"ok"`
-	Bad   int   `json:"bad"`
-	Fresh int   `json:"fresh"`
-	Age   int64 `json:"age"`
-	Slow  bool  `json:"slow"`
+	// last cut that this replica knows of, and Counts is true when one of Bad was too.
+	OK     int  `json:"ok"`
+	Bad    int  `json:"bad"`
+	Fresh  int  `json:"fresh"`
+	Counts bool `json:"counts"`
+	Slow   bool `json:"slow"`
 	// Pause is how long the provider wants to be left alone.
 	Pause int64 `json:"pause"`
 	// Told are the limits that the provider has told, 0 for none, and Left what is left of them, -1 for none.
@@ -42,13 +42,10 @@ func (n *news) giveBack(class Class, a amounts) {
 	}
 }
 
-// take returns what is to be told, and begins anew.
-func (n *news) take(now time.Time) told {
+// take returns what is to be told, and begins anew. CutSeen is when this replica heard of the last cut.
+func (n *news) take(now, cutSeen time.Time) told {
 	t := n.told
-	t.Age = max(0, now.Sub(n.sent).Milliseconds())
-	if t.Bad == 0 {
-		t.Age = 0
-	}
+	t.Counts = t.Bad > 0 && n.sent.After(cutSeen)
 	t.Pause = max(0, n.pausedUntil.Sub(now).Milliseconds())
 	for d, known := range n.left {
 		if !known {
@@ -67,7 +64,11 @@ func (n *news) restore(t told, now time.Time) {
 		n.BatchBack[d] += min(0, t.BatchBack[d])
 	}
 	if t.Bad > 0 {
-		n.limited(now.Add(-time.Duration(t.Age)*time.Millisecond), t.Slow)
+		n.Bad, n.Slow = n.Bad+t.Bad, n.Slow || t.Slow
+		if t.Counts {
+			n.limited(now, false)
+			n.Bad--
+		}
 	}
 	n.pause(now.Add(time.Duration(t.Pause) * time.Millisecond))
 	n.Used = n.Used.plus(t.Used)
@@ -117,11 +118,12 @@ func (a *agent) learn(f Feedback) {
 	}
 	if f.Limited || f.SlowDown {
 		a.news.limited(f.Sent, f.SlowDown)
+		a.hushed = a.limit.Adaptive && !a.degraded
 		a.cutLocally(f)
 	} else {
 		a.news.OK++
 		a.news.Used[Requests]++
-		if f.Sent.After(a.lastCut()) {
+		if f.Sent.After(a.cutSeen) {
 			a.news.Fresh++
 		}
 	}
@@ -141,14 +143,6 @@ func (a *agent) surprises(r Room) bool {
 	}
 	less := r.Remaining >= 0 && float64(r.Remaining) < a.known.Levels[r.Of]
 	return less || r.Limit > 0 && float64(r.Limit) < a.known.Limits[r.Of]
-}
-
-// lastCut is when the ceiling last fell, on this replica's clock. a.mu is held.
-func (a *agent) lastCut() time.Time {
-	if a.known == nil || a.known.SinceCut < 0 {
-		return time.Time{}
-	}
-	return a.asked.Add(-millis(a.known.SinceCut))
 }
 
 // factor is the part of the limits that is used, as far as this replica knows. a.mu is held.

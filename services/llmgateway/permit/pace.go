@@ -111,8 +111,11 @@ func (a *agent) sync(ctx context.Context, last bool) {
 
 // apply takes over an answer. a.mu is held.
 func (a *agent) apply(q question, got *answer, sent time.Time) {
+	if a.known == nil || a.known.Cut != got.Cut {
+		a.cutSeen = a.deps.Clock.Now()
+	}
 	a.known, a.asked, a.failing, a.scarce = got, sent, false, got.Scarce
-	a.fresh = sent.Add(a.untilStale())
+	a.fresh, a.hushed = sent.Add(a.untilStale()), a.hushed && a.news.Bad > 0
 	if until := sent.Add(millis(got.Pause)); got.Pause > 0 && until.After(a.pausedUntil) {
 		a.pausedUntil = until
 	}

@@ -55,7 +55,7 @@ func (c *cluster) start(name string, client redis.UniversalClient) *replica {
 	c.t.Helper()
 	r := &replica{}
 	r.Pool = permit.New(permit.Deps{
-		Redis: client, Prefix: c.prefix, Replica: name, Clock: clock.System(), Log: slog.New(slog.DiscardHandler),
+		Redis: client, Prefix: c.prefix, Replica: name, Clock: clock.System(), Log: discard(),
 		Replicas: func() int { return c.size },
 		Degraded: func(_ string, degraded bool) { r.degraded.Store(degraded) },
 	}, permit.Config{TTL: ttl, Limits: map[string]permit.Limit{group: c.limit}})
@@ -357,3 +357,5 @@ func TestWithoutRedisAReplicaKeepsToItsShare(t *testing.T) {
 		p.Release()
 	}
 }
+
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }

@@ -61,6 +61,8 @@ type question struct {
 	Needs  [classes][]call `json:"needs"`
 
 	told
+	// Knew is the last cut of the ceiling that this replica knows of.
+	Knew float64 `json:"knew"`
 	// Known is what this replica remembers of the group; nil before it has heard of it.
 	Known *memory `json:"known,omitempty"`
 	// Empty is true when the buckets may have been passed by.
@@ -104,7 +106,7 @@ type answer struct {
 	Epoch    float64          `json:"epoch"`
 	Factor   float64          `json:"f"`
 	Hit      float64          `json:"hit"`
-	SinceCut float64          `json:"since_cut"`
+	Cut      float64          `json:"cut"`
 	Ceiling  float64          `json:"ceiling"`
 	InFlight float64          `json:"in_flight"`
 	Levels   amounts          `json:"levels"`
@@ -126,9 +128,10 @@ func (a *agent) prepare(last bool) question {
 		Replica: a.deps.Replica, TTL: a.cfg.TTL.Milliseconds(), Alone: a.known == nil && a.deps.Replicas() <= 1,
 		Concurrency: a.limit.Concurrency, Limits: a.limit.perMinute(), Rated: a.limit.rated(),
 		Reserve: a.limit.InteractiveReserve, Floor: a.limit.BatchFloor, Adaptive: a.limit.Adaptive,
-		Demand: []demand{}, told: a.news.take(now), Empty: a.degraded,
+		Demand: []demand{}, told: a.news.take(now, a.cutSeen), Empty: a.degraded,
 	}
 	if a.known != nil {
+		q.Knew = a.known.Cut
 		q.Known = &memory{Epoch: a.known.Epoch, Factor: a.factor(), Hit: a.known.Hit, Pause: max(0, a.pausedUntil.Sub(now).Milliseconds())}
 	}
 	held := a.held[Interactive] + a.held[Batch]

@@ -88,9 +88,11 @@ for _, r in ipairs(others) do
   for _, claim in ipairs(r.claims) do claims[#claims + 1] = claim end
 end
 
--- Returns the share of the limits per minute that was used in the last minute, and notes what was used since the last time.
+-- Returns the share of the limits per minute that was used in the last minute, and whether it was watched from its beginning.
+-- Notes what was used since the last time.
 local function delivered()
   local slot, sums, rest, most = math.floor(now / 5000), {0, 0, 0, 0}, {}, 0
+  local whole_minute = g.used[1] ~= nil and g.used[1][1] <= slot - 11
   for _, used in ipairs(g.used) do
     if used[1] == slot then
       for d = 1, 4 do q.used[d] = q.used[d] + used[d + 1] end
@@ -106,7 +108,7 @@ local function delivered()
     if q.limits[d] > 0 then most = math.max(most, sums[d] / q.limits[d]) end
   end
   g.used = rest
-  return math.min(1, most)
+  return math.min(1, most), whole_minute
 end
 
 local unlimited = 1e9
@@ -127,12 +129,12 @@ end
 
 if q.adaptive then
   local x = {
-    now = now, ok = q.ok, bad = q.bad, fresh = q.fresh, sent = now - q.age, slow = q.slow, rated = q.rated, delivered = 0,
+    now = now, ok = q.ok, bad = q.bad, fresh = q.fresh, counts = q.counts and q.knew == g.a.cut, slow = q.slow, rated = q.rated, delivered = 0,
     busy = busy(), unit = q.concurrency, least = 1 / math.max(q.concurrency, q.limits[1], 1),
   }
   if q.concurrency == 0 then x.unit = math.max(8, q.limits[1] / 60) end
   if q.concurrency == 0 and q.limits[1] == 0 then x.least = 0.01 end
-  if q.rated then x.delivered = delivered() end
+  if q.rated then x.delivered, x.whole = delivered() end
   g.pause = math.max(g.pause, now + learn(g.a, x))
 end
 
@@ -183,7 +185,8 @@ local function before(a, b)
   if first ~= second then return first < second end
   local less = had(a.c, a.t) - had(b.c, b.t)
   if math.abs(less) > 1e-9 then return less < 0 end
-  return a.s < b.s
+  if a.s ~= b.s then return a.s < b.s end
+  return a.r < b.r
 end
 
 -- Returns how long a call has to wait for the buckets; 0 if it may go.
@@ -191,8 +194,10 @@ local function due(call)
   local ahead, batch_ahead = {0, 0, 0, 0}, {0, 0, 0, 0}
   for _, claim in ipairs(claims) do
     if before(claim, call) then
-      draw(ahead, all_limits, {-claim.n[1], -claim.n[2], -claim.n[3], -claim.n[4]})
-      if claim.c == 2 then draw(batch_ahead, all_limits, {-claim.n[1], -claim.n[2], -claim.n[3], -claim.n[4]}) end
+      for d = 1, 4 do
+        ahead[d] = ahead[d] + claim.block[d]
+        if claim.c == 2 then batch_ahead[d] = batch_ahead[d] + claim.block[d] end
+      end
     end
   end
   local wait = delay(g.levels, all_limits, call.n, ahead)
@@ -222,6 +227,22 @@ local function admit(call)
   got[call.c] = got[call.c] + 1
 end
 
+local function amounts(need) return {1, need.i + need.o, need.i, need.o} end
+
+-- Returns what is to be left for the calls of a class that could not go: the first one's need, and those of the next ones as
+-- far as they are a small part of the buckets. It is what they take as soon as their replica asks again.
+local function block(class)
+  local sum, first = {0, 0, 0, 0}, got[class] + 1
+  for i = first, math.min(#q.needs[class], first + math.max(0, more(class) - 1)) do
+    local need = amounts(q.needs[class][i])
+    for d = 1, 4 do
+      if i > first and all_limits[d] > 0 and sum[d] + need[d] > capacity(all_limits[d], d) / 4 then return sum end
+    end
+    for d = 1, 4 do sum[d] = sum[d] + need[d] end
+  end
+  return sum
+end
+
 -- Returns the next call of a class in this replica's line; nil if there is none, or no permit for it.
 local function head(class)
   local need = q.needs[class][got[class] + 1]
@@ -230,7 +251,7 @@ local function head(class)
   for _, claim in ipairs(mine and got[class] == 0 and mine.claims or {}) do
     if claim.c == class then since = claim.s end
   end
-  return {c = class, t = need.t, s = since, n = {1, need.i + need.o, need.i, need.o}}
+  return {c = class, t = need.t, s = since, r = me, n = amounts(need)}
 end
 
 local own, wait = {}, -1
@@ -245,6 +266,7 @@ local function admit_all()
     if rest == 0 then
       admit(call)
     else
+      call.block = block(call.c)
       refused[call.c], own[#own + 1], claims[#claims + 1] = true, call, call
       if wait < 0 or rest < wait then wait = rest end
     end
@@ -268,11 +290,9 @@ local has = {q.keep[1] + got[1], q.keep[2] + got[2]}
 redis.call('HSET', key, 'group', cjson.encode(g),
   me, cjson.encode({e = now + q.ttl, k = has, w = q.want, d = q.demand, claims = own}))
 redis.call('PEXPIRE', key, 3600000)
-local since_cut = -1
-if g.a.cut > 0 then since_cut = now - g.a.cut end
 if top == unlimited then top = 0 end
 return cjson.encode({
   held = has, granted = got, share = share, scarce = scarce, wait = wait, pause = math.max(0, g.pause - now),
-  closed = math.max(0, g.open - now), epoch = g.epoch, f = g.a.f, hit = g.a.hit, since_cut = since_cut, ceiling = top,
+  closed = math.max(0, g.open - now), epoch = g.epoch, f = g.a.f, hit = g.a.hit, cut = g.a.cut, ceiling = top,
   in_flight = kept[1] + kept[2] + has[1] + has[2], levels = g.levels, limits = all_limits,
 })
