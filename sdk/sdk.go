@@ -43,6 +43,7 @@ type Client struct {
 	pawlv1.DocumentServiceClient
 	pawlv1.JobServiceClient
 	pawlv1.PipelineServiceClient
+	pawlv1.StatsServiceClient
 
 	conn *grpc.ClientConn
 }
@@ -97,6 +98,7 @@ func New(address, apiKey string, options ...Option) (*Client, error) {
 		DocumentServiceClient: pawlv1.NewDocumentServiceClient(conn),
 		JobServiceClient:      pawlv1.NewJobServiceClient(conn),
 		PipelineServiceClient: pawlv1.NewPipelineServiceClient(conn),
+		StatsServiceClient:    pawlv1.NewStatsServiceClient(conn),
 		conn:                  conn,
 	}, nil
 }
@@ -117,7 +119,7 @@ const serviceConfig = `{
     {
       "name": [
         {"service": "pawl.v1.RunService"}, {"service": "pawl.v1.DocumentService"},
-        {"service": "pawl.v1.JobService"}, {"service": "pawl.v1.PipelineService"}
+        {"service": "pawl.v1.JobService"}, {"service": "pawl.v1.PipelineService"}, {"service": "pawl.v1.StatsService"}
       ],
       "retryPolicy": {
         "maxAttempts": 5, "initialBackoff": "0.1s", "maxBackoff": "2s", "backoffMultiplier": 2,

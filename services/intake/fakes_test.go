@@ -17,6 +17,7 @@ import (
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	pawlv1 "pawl.internal/gen/pawl/v1"
 	"pawl.internal/services/internal/fault"
+	"pawl.internal/services/internal/money"
 	"pawl.internal/services/internal/pipeline"
 )
 
@@ -374,6 +375,45 @@ type gateway struct {
 	calls  []string
 	away   error
 	forgot bool
+	spend  *systemv1.GetSpendRequest
+	month  map[string]*int64 // budgets by tenant
+}
+
+// spendAsked is the last question for what was spent.
+func (g *gateway) spendAsked() *systemv1.GetSpendRequest {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.spend
+}
+
+func (g *gateway) GetSpend(_ context.Context, req *systemv1.GetSpendRequest) (*systemv1.GetSpendResponse, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.spend = req
+	return &systemv1.GetSpendResponse{Rows: []*pawlv1.SpendRow{
+		{Model: "small", Tenant: req.GetTenant(), Requests: 2, CostUsd: "0.000000000002"},
+		{Model: "large", Tenant: req.GetTenant(), CostUsd: "0.1"},
+	}}, nil
+}
+
+func (g *gateway) SetBudget(_ context.Context, req *systemv1.SetBudgetRequest) (*systemv1.SetBudgetResponse, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.month == nil {
+		g.month = map[string]*int64{}
+	}
+	g.month[req.GetTenant()] = req.MonthPicoUsd //nolint:protogetter // absent is not 0
+	return &systemv1.SetBudgetResponse{}, nil
+}
+
+func (g *gateway) GetBudget(_ context.Context, req *systemv1.GetBudgetRequest) (*systemv1.GetBudgetResponse, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	budget := &pawlv1.Budget{Tenant: req.GetTenant(), SpentUsd: "0", ReservedUsd: "0"}
+	if amount := g.month[req.GetTenant()]; amount != nil {
+		budget.MonthUsd = proto.String(money.Pico(*amount).String())
+	}
+	return &systemv1.GetBudgetResponse{Budget: budget}, nil
 }
 
 func (g *gateway) forgetModels() {

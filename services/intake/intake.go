@@ -34,6 +34,7 @@ type Service struct {
 	pawlv1.UnimplementedDocumentServiceServer
 	pawlv1.UnimplementedJobServiceServer
 	pawlv1.UnimplementedPipelineServiceServer
+	pawlv1.UnimplementedStatsServiceServer
 
 	config       Config
 	clock        clock.Clock
@@ -61,6 +62,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	pawlv1.RegisterDocumentServiceServer(r, s)
 	pawlv1.RegisterJobServiceServer(r, s)
 	pawlv1.RegisterPipelineServiceServer(r, s)
+	pawlv1.RegisterStatsServiceServer(r, s)
 }
 
 // RESTAddress is where the REST API listens.

@@ -117,6 +117,12 @@ func (a *ask) budget() *money.Pico {
 	return &amount
 }
 
+// batch is the run's; zero for none.
+func (a *ask) batch() uuid.UUID {
+	id, _ := uuid.FromBytes(a.req.GetBatchId())
+	return id
+}
+
 // mostInput bounds the tokens that the model is to read.
 func (a *ask) mostInput() int64 { return price.MostTokens(a.bytes, len(a.req.GetMessages())) }
 
@@ -127,5 +133,6 @@ func (a *ask) question(kept []byte) store.Question {
 	return store.Question{
 		Tenant: a.req.GetTenant(), Step: step.GetStep(), Shard: step.GetShard(), Generation: step.GetGeneration(),
 		Ask: a.req.GetAsk(), Class: class, PromptVersion: a.req.GetPromptVersion(), Request: kept,
+		Origin: a.req.GetOrigin(),
 	}
 }

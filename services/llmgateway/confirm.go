@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/google/uuid"
+
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	"pawl.internal/services/internal/clock"
 	"pawl.internal/services/internal/failpoint"
@@ -60,5 +62,19 @@ func (s *Service) sweep(ctx context.Context) error {
 		if err := s.store.FindOwed(ctx, owedFor, tellMost); err != nil && ctx.Err() == nil {
 			s.log.WarnContext(ctx, "owed spend cannot be found", "error", err)
 		}
+		if err := s.bookUnbooked(ctx); err != nil && ctx.Err() == nil {
+			s.log.WarnContext(ctx, "what older gateways have settled cannot be booked", "error", err)
+		}
 	})
+}
+
+// bookUnbooked adds to the days' spend what gateways of an older version have settled.
+func (s *Service) bookUnbooked(ctx context.Context) error {
+	for n := 1; n > 0; {
+		var err error
+		if n, err = s.store.BookUnbooked(ctx, uuid.Nil, tellMost); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -2,6 +2,7 @@ package llmgateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -28,15 +29,19 @@ func (a *attempt) enterLane(found store.Found, r *request) (o outcome, decided b
 	if !ok {
 		return outcome{}, false
 	}
-	worst, err := r.price.Most(price.Batch, a.flight.ask.mostInput(), r.maxOutput())
-	if err != nil { // no price for batches
+	if _, err := r.price.Most(price.Batch, a.flight.ask.mostInput(), r.maxOutput()); err != nil { // no price for batches
 		return outcome{}, false
 	}
 	r.tier = price.Batch
+	worst, refused := r.reserve()
+	if refused != nil {
+		return *refused, true
+	}
+	defer r.giveBack()
 	q := a.flight.ask
 	b := &store.Begin{
 		Key: q.key, Question: a.service.question(q), AmbiguousOK: q.req.GetAmbiguousOk(), Budget: q.budget(), Epoch: q.req.GetSpendEpoch(),
-		Item: item, Sending: store.Sending{
+		Batch: q.batch(), Item: item, Sending: store.Sending{
 			Provider: r.target.Provider.Name, Model: r.target.Model, Format: r.account.format.name, KeyID: r.key.id,
 			MaxOutputTokens: r.maxOutput(), PriceID: r.row().ID, WorstCase: worst, Holder: store.LaneHolder,
 		},
@@ -47,9 +52,10 @@ func (a *attempt) enterLane(found store.Found, r *request) (o outcome, decided b
 	failpoint.Hit("gateway.economy.entered")
 	switch b.Verdict {
 	case store.Admitted:
+		r.hold.Settle(worst) // from the next reading of the sums on it is among what the lane has reserved
 		return a.inLane(found), true
 	case store.OverBudget:
-		return outcome{failed: failedBudget()}, true
+		return outcome{failed: failedRunBudget(worst, b.Budget)}, true
 	case store.Closed:
 		return outcome{failed: failedCancelled()}, true
 	case store.Taken, store.Unclear:
@@ -137,6 +143,10 @@ func (s *Service) settleItem(ctx context.Context, item store.ItemRef, job store.
 		Latency: s.clock.Now().Sub(job.CreatedAt),
 	}
 	models.priceItem(&o, job, reading)
+	if o.Basis == store.Unpriced {
+		s.metrics.unpriced.WithLabelValues(job.Provider, modelName(job.Model)).Inc()
+		s.log.ErrorContext(ctx, "what a batch's request has used has no price; its cost is unknown", "provider", job.Provider, "model", job.Model)
+	}
 	c := &store.Settle{Key: item.Key, TryNo: item.TryNo, OnlyInFlight: true, Outcome: o}
 	if err := s.store.Submit(ctx, c); err != nil {
 		return err
@@ -161,9 +171,12 @@ func (m *models) priceItem(o *store.Outcome, job store.Job, reading provider.Rea
 	usage.Tier = price.Batch
 	card, _ := m.prices.At(job.Provider, job.Model, job.CreatedAt)
 	bill, err := card.Cost(usage)
-	if err != nil {
+	switch {
+	case err == nil:
+		o.Cost, o.PriceID, o.Tier, o.Split = bill.Total, bill.RowID, bill.Tier, bill.Split
+	case errors.Is(err, price.ErrUnpriced):
+		o.Basis = store.Unpriced
+	default:
 		o.Basis = store.WorstCase
-		return
 	}
-	o.Cost = bill.Total
 }

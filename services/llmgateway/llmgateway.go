@@ -22,8 +22,10 @@ import (
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	"pawl.internal/services/internal/clock"
 	"pawl.internal/services/internal/fault"
+	"pawl.internal/services/llmgateway/budget"
 	"pawl.internal/services/llmgateway/permit"
 	"pawl.internal/services/llmgateway/store"
+	"pawl.internal/services/llmgateway/tokens"
 )
 
 const (
@@ -44,6 +46,8 @@ type Service struct {
 	permits      *permit.Pool
 	models       *shelf
 	lease        *lease
+	budgets      *budget.Ledger
+	tokens       tokens.Counter
 	flights      *flights
 	economy      economyLane
 	orchestrator systemv1.OrchestratorServiceClient
@@ -94,7 +98,7 @@ func (s *Service) GetRoute(_ context.Context, req *systemv1.GetRouteRequest) (*s
 func (s *Service) Run(ctx context.Context) error {
 	var all errgroup.Group
 	for _, loop := range []func(context.Context) error{
-		s.store.Run, s.permits.Run, s.lease.run, s.judge, s.watch, s.tell, s.sweep, s.tidy, s.economy.Run,
+		s.store.Run, s.permits.Run, s.lease.run, s.budgets.Run, s.judge, s.watch, s.tell, s.sweep, s.tidy, s.economy.Run,
 	} {
 		all.Go(func() error { return loop(ctx) })
 	}
@@ -112,6 +116,9 @@ func (s *Service) tidy(ctx context.Context) error {
 		s.makePartitions(ctx)
 		if err := s.store.ForgetReplicas(ctx); err != nil && ctx.Err() == nil {
 			s.log.WarnContext(ctx, "replicas that are gone cannot be forgotten", "error", err)
+		}
+		if err := s.store.FoldSpend(ctx); err != nil && ctx.Err() == nil {
+			s.log.WarnContext(ctx, "spend of replicas that are gone cannot be folded", "error", err)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package llmgateway
 
 import (
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,6 +28,8 @@ type metrics struct {
 	unstored prometheus.Gauge
 	orphans  prometheus.Counter
 	panics   prometheus.Counter
+	unpriced *prometheus.CounterVec
+	budgets  *prometheus.CounterVec
 }
 
 func newMetrics(registry prometheus.Registerer) *metrics {
@@ -63,16 +66,19 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: prefix + "panics_total", Help: "Calls that failed by a fault in the program.",
 		}),
+		unpriced: counters("unpriced_total", "Requests that have used what has no price, so that their cost is unknown.", "provider", "model"),
+		budgets:  counters("budgets_passed_total", "Times that a tenant's month or a batch was seen to have used so many percent of its budget.", "kind", "percent"),
 	}
 	registry.MustRegister(
 		m.calls, m.tries, m.latency, m.tokens, m.cost, m.waits, m.degraded, m.lane, m.inFlight, m.unstored, m.orphans, m.panics,
+		m.unpriced, m.budgets,
 	)
 	return m
 }
 
 // tried counts a request that was settled.
 func (m *metrics) tried(provider, model string, f failure.Failure, u price.Usage, cost money.Pico, latency time.Duration) {
-	model, _, _ = strings.Cut(model, "?") // what follows are faults of a simulated one
+	model = modelName(model)
 	reason := "ok"
 	if f.Class != failure.None {
 		reason = f.Reason
@@ -80,7 +86,10 @@ func (m *metrics) tried(provider, model string, f failure.Failure, u price.Usage
 	m.tries.WithLabelValues(provider, model, reason).Inc()
 	m.latency.WithLabelValues(provider, model).Observe(latency.Seconds())
 	m.cost.WithLabelValues(provider, model).Add(float64(cost) / float64(money.Dollar))
-	for kind, n := range map[string]int64{"input": u.Input, "cached_input": u.CachedInput, "output": u.Output} {
+	for kind, n := range map[string]int64{
+		"input": u.Input, "cached_input": u.CachedInput, "cache_write": u.CacheWrite, "cache_write_1h": u.CacheWrite1h,
+		"output": u.Output, "reasoning": u.Reasoning,
+	} {
 		m.tokens.WithLabelValues(provider, model, kind).Add(float64(n))
 	}
 }
@@ -133,6 +142,16 @@ func (c permitCollector) Collect(out chan<- prometheus.Metric) {
 		gauge(c.waiting(), float64(s.Waiting[permit.Batch]), group, "batch")
 		gauge(c.paused(), s.Paused.Seconds(), group)
 	}
+}
+
+// modelName is the model without what follows in the names of simulated ones: their faults.
+func modelName(model string) string {
+	name, _, _ := strings.Cut(model, "?")
+	return name
+}
+
+func (m *metrics) passed(kind store.BudgetKind, percent int) {
+	m.budgets.WithLabelValues(string(kind), strconv.Itoa(percent)).Inc()
 }
 
 func (m *metrics) setDegraded(group string, degraded bool) {

@@ -1,12 +1,14 @@
 package llmgateway
 
 import (
+	"fmt"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	"pawl.internal/services/internal/money"
+	"pawl.internal/services/llmgateway/budget"
 	"pawl.internal/services/llmgateway/failure"
 	"pawl.internal/services/llmgateway/price"
 	"pawl.internal/services/llmgateway/provider"
@@ -59,11 +61,34 @@ func failedWith(f failure.Failure) *failed {
 }
 
 // failures that are the gateway's own.
-func failedBudget() *failed {
-	return &failed{
-		class: systemv1.Outcome_FAILURE_CLASS_BUDGET, reason: failure.ReasonBudget,
-		message: "the request's worst case does not fit into what is left of the run's budget",
+func failedOverBudget(format string, args ...any) *failed {
+	return &failed{class: systemv1.Outcome_FAILURE_CLASS_BUDGET, reason: failure.ReasonBudget, message: fmt.Sprintf(format, args...)}
+}
+
+// failedRunBudget says that the run's budget has no room.
+func failedRunBudget(worst money.Pico, budget *money.Pico) *failed {
+	amount := "of nothing"
+	if budget != nil {
+		amount = "of $" + budget.String()
 	}
+	return failedOverBudget("the request's worst case, $%s, does not fit into what is left of the run's budget %s", worst, amount)
+}
+
+// failedBudget says that a budget beyond the run's has no room.
+func failedBudget(e budget.Exceeded) *failed {
+	which := "the batch's budget"
+	if e.ID.Kind == store.TenantMonth {
+		which = "the tenant's budget for " + e.Period.Format("January 2006")
+	}
+	return failedOverBudget("the request's worst case, $%s, does not fit into %s: $%s of $%s are spent or reserved", e.Worst, which, e.Used, e.Amount)
+}
+
+func failedUnpriced(target string) *failed {
+	return failedOverBudget("no price of %s holds now, and a budget does: add one to prices in the models file, or set unpriced_reserve", target)
+}
+
+func failedTooDear(target string) *failed {
+	return failedOverBudget("the worst case of a request to %s is beyond any amount that can be counted", target)
 }
 
 func failedCancelled() *failed {

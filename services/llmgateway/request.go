@@ -7,7 +7,7 @@ import (
 
 	"pawl.internal/services/internal/failpoint"
 	"pawl.internal/services/internal/fault"
-	"pawl.internal/services/internal/money"
+	"pawl.internal/services/llmgateway/budget"
 	"pawl.internal/services/llmgateway/catalog"
 	"pawl.internal/services/llmgateway/failure"
 	"pawl.internal/services/llmgateway/price"
@@ -26,6 +26,8 @@ type request struct {
 	// tier is the service tier that is asked for; empty for the standard one.
 	tier  price.Tier
 	tryNo int32
+	// hold is its share of the budgets beyond its run's; nil before it has one.
+	hold *budget.Hold
 }
 
 // newRequest prepares a request to the target.
@@ -37,10 +39,7 @@ func newRequest(a *attempt, t catalog.Target) *request {
 // do waits for a permit, records the request, sends it and stores what came of it, in this order. It is undecided when the
 // call was taken by somebody else. The failure is none when the outcome is final in any case.
 func (r *request) do() (o outcome, decided bool, f failure.Failure) {
-	var priced bool
-	if r.price, priced = r.models.prices.At(r.target.Provider.Name, r.target.Model, r.service.clock.Now()); !priced {
-		return outcome{failed: failedUnavailable("no price of " + r.target.Name() + " holds now")}, true, f
-	}
+	r.price, _ = r.models.prices.At(r.target.Provider.Name, r.target.Model, r.service.clock.Now())
 	if refused, f := r.refused(); f.Class != failure.None {
 		return refused, true, f
 	}
@@ -59,6 +58,7 @@ func (r *request) do() (o outcome, decided bool, f failure.Failure) {
 	// From here on the gateway waits for the end also when it stops: a row without an answer would be ambiguous.
 	r.flight.markSent(true)
 	defer r.flight.markSent(false)
+	defer r.giveBack()
 	failpoint.Hit("gateway.permit.granted")
 	recorded := r.service.clock.Now()
 	if o, verdict := r.record(wait); verdict != store.Admitted {
@@ -84,12 +84,13 @@ func (r *request) do() (o outcome, decided bool, f failure.Failure) {
 // record takes the key, reserves the worst case, and writes the request down, durably.
 func (r *request) record(wait time.Duration) (outcome, store.Verdict) {
 	a := r.flight.ask
-	worst, err := r.price.Most(r.tier, a.mostInput(), r.maxOutput())
-	if err != nil {
-		return outcome{failed: failedBudget()}, store.OverBudget
+	worst, refused := r.reserve()
+	if refused != nil {
+		return *refused, store.OverBudget
 	}
 	b := &store.Begin{
 		Key: a.key, Question: r.service.question(a), AmbiguousOK: a.req.GetAmbiguousOk(), Budget: a.budget(), Epoch: a.req.GetSpendEpoch(),
+		Batch: a.batch(),
 		Sending: store.Sending{
 			Provider: r.target.Provider.Name, Model: r.target.Model, Format: r.account.format.name, KeyID: r.key.id,
 			MaxOutputTokens: r.maxOutput(), PriceID: r.row().ID, WorstCase: worst, Holder: r.service.lease.holder, PermitWait: wait,
@@ -102,7 +103,7 @@ func (r *request) record(wait time.Duration) (outcome, store.Verdict) {
 	o := outcome{cost: r.last.cost, spend: r.last.spend, calls: r.calls}
 	switch b.Verdict {
 	case store.OverBudget:
-		o.failed = failedBudget()
+		o.failed = failedRunBudget(worst, b.Budget)
 	case store.Closed:
 		o.failed = failedCancelled()
 	case store.Admitted, store.Taken, store.Unclear:
@@ -173,6 +174,9 @@ func (r *request) settle(x provider.Exchange, reading provider.Reading, latency 
 		r.calls++
 	}
 	err := r.service.persist(c)
+	if err == nil {
+		r.hold.Settle(c.Booked)
+	}
 	failpoint.Hit("gateway.answer.stored")
 	r.service.metrics.tried(r.target.Provider.Name, r.target.Model, reading.Failure, c.Outcome.Usage, c.Booked, latency)
 	r.report(x, reading)
@@ -220,10 +224,7 @@ func (r *request) outcome(x provider.Exchange, reading provider.Reading) store.O
 		State: stateOf(x, reading.Failure), HTTPStatus: x.Status, Reason: reading.Failure.Reason, Message: reading.Failure.Message,
 		FinishReason: reading.FinishReason, RequestID: reading.RequestID, Body: x.Body, Usage: reading.Usage,
 	}
-	o.Cost, o.Basis = r.cost(x, reading, o.State)
-	if o.Basis == store.Estimated {
-		o.Usage = r.estimate(x, reading)
-	}
+	r.cost(&o, x, reading)
 	return o
 }
 
@@ -240,45 +241,6 @@ func stateOf(x provider.Exchange, f failure.Failure) store.TryState {
 	default:
 		return store.TryFailed
 	}
-}
-
-// cost is what the request has cost: what follows from the provider's counts; nothing, if it refused or never had the whole
-// request; an estimate, if it answered and did not count; the worst case, if nobody knows.
-func (r *request) cost(x provider.Exchange, reading provider.Reading, state store.TryState) (money.Pico, store.Basis) {
-	usage, basis := reading.Usage, store.Counted
-	switch {
-	case state == store.TryAmbiguous || state == store.TryCancelled:
-		return 0, store.WorstCase
-	case reading.UsageKnown:
-	case state == store.TryAnswered || reading.FinishReason == failure.FinishUnreadable:
-		usage, basis = r.estimate(x, reading), store.Estimated
-	default:
-		return 0, store.Counted
-	}
-	if usage.Tier == "" {
-		usage.Tier = r.tier
-	}
-	bill, err := r.price.Cost(usage)
-	if err != nil {
-		return 0, store.WorstCase
-	}
-	return bill.Total, basis
-}
-
-// row is the price row that holds if the prompt is as long as it seems.
-func (r *request) row() price.Row {
-	row, _ := r.price.Row(r.tier, price.UsualTokens(r.flight.ask.bytes))
-	return row
-}
-
-// estimate counts the tokens of an answer whose provider did not. Beyond those that were asked for nothing was generated,
-// however long the answer is, so that the cost stays within what was reserved.
-func (r *request) estimate(x provider.Exchange, reading provider.Reading) price.Usage {
-	answer := len(reading.Text)
-	if answer == 0 {
-		answer = len(x.Body)
-	}
-	return price.Usage{Input: price.UsualTokens(r.flight.ask.bytes), Output: min(price.UsualTokens(answer), r.maxOutput())}
 }
 
 // report logs what somebody must act upon, or should know. What the provider wrote stays in the call log: it may repeat the

@@ -9,6 +9,7 @@ import (
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	"pawl.internal/services/internal/boot"
 	"pawl.internal/services/internal/pg"
+	"pawl.internal/services/llmgateway/budget"
 	"pawl.internal/services/llmgateway/economy"
 	"pawl.internal/services/llmgateway/permit"
 	"pawl.internal/services/llmgateway/store"
@@ -75,6 +76,8 @@ func (s *Service) takeLease(ctx context.Context, p *boot.Process, cfg Config) er
 	if err := s.lease.renew(ctx); err != nil {
 		return err
 	}
+	s.store.BookAs(s.lease.holder)
+	s.budgets = budget.New(budget.Deps{Source: s.store, Holder: s.lease.holder, Clock: p.Clock, Log: p.Log, Passed: s.metrics.passed})
 	p.OnStop("llm-gateway lease", closeTime, func(ctx context.Context) error {
 		s.endLease(ctx)
 		return nil

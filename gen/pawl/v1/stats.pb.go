@@ -251,7 +251,9 @@ type SpendRow struct {
 	// Of them, thought and not said.
 	ReasoningTokens int64 `protobuf:"varint,13,opt,name=reasoning_tokens,json=reasoningTokens,proto3" json:"reasoning_tokens,omitempty"`
 	// The cost in US dollars, exactly.
-	CostUsd       string `protobuf:"bytes,14,opt,name=cost_usd,json=costUsd,proto3" json:"cost_usd,omitempty"`
+	CostUsd string `protobuf:"bytes,14,opt,name=cost_usd,json=costUsd,proto3" json:"cost_usd,omitempty"`
+	// Requests whose price was not known: what they have cost is in `cost_usd` only as far as something was reserved for them.
+	Unpriced      int64 `protobuf:"varint,15,opt,name=unpriced,proto3" json:"unpriced,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -382,6 +384,13 @@ func (x *SpendRow) GetCostUsd() string {
 		return x.CostUsd
 	}
 	return ""
+}
+
+func (x *SpendRow) GetUnpriced() int64 {
+	if x != nil {
+		return x.Unpriced
+	}
+	return 0
 }
 
 // Budget is what a tenant may spend in the current calendar month (UTC).
@@ -945,7 +954,7 @@ const file_pawl_v1_stats_proto_rawDesc = "" +
 	"\x06tenant\x18\x04 \x01(\tR\x06tenant\"V\n" +
 	"\x10GetSpendResponse\x12%\n" +
 	"\x04rows\x18\x01 \x03(\v2\x11.pawl.v1.SpendRowR\x04rows\x12\x1b\n" +
-	"\ttotal_usd\x18\x02 \x01(\tR\btotalUsd\"\xbc\x03\n" +
+	"\ttotal_usd\x18\x02 \x01(\tR\btotalUsd\"\xd8\x03\n" +
 	"\bSpendRow\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1a\n" +
 	"\bpipeline\x18\x02 \x01(\tR\bpipeline\x12\x14\n" +
@@ -961,7 +970,8 @@ const file_pawl_v1_stats_proto_rawDesc = "" +
 	"\x12cache_write_tokens\x18\v \x01(\x03R\x10cacheWriteTokens\x12#\n" +
 	"\routput_tokens\x18\f \x01(\x03R\foutputTokens\x12)\n" +
 	"\x10reasoning_tokens\x18\r \x01(\x03R\x0freasoningTokens\x12\x19\n" +
-	"\bcost_usd\x18\x0e \x01(\tR\acostUsd\"\xc9\x01\n" +
+	"\bcost_usd\x18\x0e \x01(\tR\acostUsd\x12\x1a\n" +
+	"\bunpriced\x18\x0f \x01(\x03R\bunpriced\"\xc9\x01\n" +
 	"\x06Budget\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12 \n" +
 	"\tmonth_usd\x18\x02 \x01(\tH\x00R\bmonthUsd\x88\x01\x01\x12\x1b\n" +

@@ -25,12 +25,15 @@ type cli struct {
 	Runs      client.Runs      `cmd:"" group:"Use it" help:"Submit runs, see how they fare, and watch, cancel or retry them."`
 	Documents client.Documents `cmd:"" group:"Use it" help:"Store documents and extract fields from them."`
 	Pipelines client.Pipelines `cmd:"" group:"Use it" help:"Check, store and list pipelines."`
+	Spend     client.Spend     `cmd:"" group:"Use it" help:"Show what was spent, by model, pipeline, day, tenant."`
+	Budget    client.Budget    `cmd:"" group:"Use it" help:"Show and set what a tenant may spend in a month."`
 
 	Calls callsCmd `cmd:"" group:"Use it" help:"Look at what models were asked, and what they answered; read stored answers again."`
 
 	Serve    serveCmd    `cmd:"" group:"Operate it" help:"Run services in this process: one, several, or all."`
 	Migrate  migrateCmd  `cmd:"" group:"Operate it" help:"Bring the database's schemas up to date."`
 	Doctor   doctor.Cmd  `cmd:"" group:"Operate it" help:"Check every promise that can be checked on a running system."`
+	Recost   recostCmd   `cmd:"" group:"Operate it" help:"Compute what past requests cost by corrected prices, and correct what is booked."`
 	Simulate simulateCmd `cmd:"" name:"simulate-provider" group:"Operate it" help:"Run the simulated model provider as a server of its own."`
 	Version  versionCmd  `cmd:"" group:"Operate it" help:"Say which build this is."`
 }

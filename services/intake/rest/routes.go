@@ -31,7 +31,7 @@ func allRoutes() routes {
 	var all routes
 	for _, file := range []protoreflect.FileDescriptor{
 		pawlv1.File_pawl_v1_run_proto, pawlv1.File_pawl_v1_document_proto,
-		pawlv1.File_pawl_v1_job_proto, pawlv1.File_pawl_v1_pipeline_proto,
+		pawlv1.File_pawl_v1_job_proto, pawlv1.File_pawl_v1_pipeline_proto, pawlv1.File_pawl_v1_stats_proto,
 	} {
 		for i := range file.Services().Len() {
 			methods := file.Services().Get(i).Methods()
@@ -58,6 +58,8 @@ func routesOf(method protoreflect.MethodDescriptor) routes {
 			found = append(found, route{http.MethodGet, pattern.Get, hasParameters(method.Input(), pattern.Get)})
 		case *annotations.HttpRule_Post:
 			found = append(found, route{method: http.MethodPost, path: pattern.Post}) // all is in the body
+		case *annotations.HttpRule_Put:
+			found = append(found, route{method: http.MethodPut, path: pattern.Put})
 		}
 	}
 	return found

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"pawl.internal/services/internal/config"
+	"pawl.internal/services/internal/money"
 	"pawl.internal/services/llmgateway/price"
 	"pawl.internal/services/llmgateway/provider"
 )
@@ -103,6 +104,9 @@ type Catalog struct {
 	Groups map[string]Group
 	// Prices are the rows as they were read.
 	Prices []price.Row
+	// UnpricedReserve is what a request reserves, and is booked with, whose price is not known; nil if none may be sent where a
+	// budget holds.
+	UnpricedReserve *money.Pico
 	// Warnings are for the log: what was read and is most likely not what was meant.
 	Warnings []string
 

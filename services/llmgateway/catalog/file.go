@@ -52,6 +52,7 @@ func parse(path string, content []byte, env Environment, now time.Time) (*Catalo
 		"limits":    func(n *yaml.Node, p string) { f.entries(n, p, f.limit) },
 		"routes":    func(n *yaml.Node, p string) { f.entries(n, p, f.route) },
 		"prices":    func(n *yaml.Node, p string) { f.list(n, p, f.price) },
+		"unpriced_reserve": f.unpricedReserve,
 	}, "providers", "routes")
 	f.check(now)
 	return f.catalog, f.err(path)

@@ -6,6 +6,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"pawl.internal/services/internal/money"
 	"pawl.internal/services/llmgateway/price"
 )
 
@@ -114,6 +115,21 @@ func (f *file) units(row *price.Row, texts priceTexts, n *yaml.Node, path string
 	if err := row.Check(); err != nil && len(f.problems) == before {
 		f.complain(n, path, "%v", err)
 	}
+}
+
+// unpricedReserve reads what a request reserves whose price is not known.
+func (f *file) unpricedReserve(n *yaml.Node, path string) {
+	var text string
+	f.text(&text)(n, path)
+	if text == "" {
+		return // it has been complained of
+	}
+	amount, err := money.Parse(text)
+	if err != nil || amount <= 0 {
+		f.complain(n, path, "must be US dollars above 0, such as \"0.50\"")
+		return
+	}
+	f.catalog.UnpricedReserve = &amount
 }
 
 func orElse(value, other string) string {

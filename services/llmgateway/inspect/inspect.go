@@ -16,6 +16,8 @@ const (
 	UsualLease = 10 * time.Second
 	// judgeTime is how long the calls of a dead gateway may take to be judged once they may be.
 	judgeTime = 3 * time.Second
+	// bookTime is how long a request that an older gateway has settled may lack its day: two rounds of the sweep.
+	bookTime = 20 * time.Second
 )
 
 // Checks lists the checks of schema llm.
@@ -62,6 +64,20 @@ func Checks() []*checkup.Check {
 			Means:    "the run waits for an answer that nobody will store",
 			Remedy:   "see whether an LLM gateway runs, and can write to PostgreSQL without a break: after a lease it judges the calls of others",
 			Severity: checkup.Broken, Settles: UsualLease + judgeTime, Find: callsOfDead,
+		},
+		{
+			Name:     "spend-booked",
+			Promise:  "I09: what a request has cost is booked on a day",
+			Means:    "statistics of spend and budgets of tenants and batches lack it",
+			Remedy:   "see whether an LLM gateway of this version runs: it books within seconds what older ones have settled",
+			Severity: checkup.Broken, Settles: bookTime, Find: checkup.OfRuns(unbooked),
+		},
+		{
+			Name:     "spend-sum",
+			Promise:  "I09: the days' spend is the sum of the call log, and the months' and batches' sums are those of the days, to the last digit",
+			Means:    "statistics of spend are wrong, and budgets of tenants and batches hold too early or too late",
+			Remedy:   "report it: request, day and sum are written in one transaction",
+			Severity: checkup.Broken, Find: spendSums,
 		},
 		{
 			Name:     "ambiguous-call",
@@ -118,6 +134,40 @@ CROSS JOIN LATERAL (
 ) t
 WHERE t.n <> l.tries OR (l.state = 'answered') <> (l.winning_try IS NOT NULL) OR l.winning_try IS NOT NULL AND t.won = 0
    OR l.state <> 'answered' AND (l.state = 'in_flight') <> (t.flying > 0)`
+
+const unbooked = `
+SELECT y.run_id || '/' || encode(y.call_key, 'hex') || '/' || y.try_no, y.run_id,
+       'a request to ' || y.provider || '/' || y.model || ' has cost ' || y.cost || ' USD, and ' ||
+       coalesce('booked are ' || y.booked, 'nothing is booked')
+FROM (SELECT unnest($1::uuid[]) AS id) k
+JOIN llm.llm_try y ON y.run_id = k.id
+WHERE y.state <> 'in_flight' AND y.booked IS DISTINCT FROM y.cost`
+
+const daySums = `
+SELECT 'days', NULL::uuid, 'the days'' spend is ' || d.cost || ' USD, and booked in the call log are ' || t.cost
+FROM (SELECT coalesce(sum(cost), 0) AS cost FROM llm.spend_day) d, (SELECT coalesce(sum(booked), 0) AS cost FROM llm.llm_try) t
+WHERE d.cost <> t.cost
+UNION ALL
+SELECT coalesce(d.tenant, m.tenant) || '/' || coalesce(d.month, m.month), NULL, 'the tenant''s days come to ' || coalesce(d.cost, 0) ||
+       ' USD in this month, and the sum that its budget is held against is ' || coalesce(m.cost, 0)
+FROM (SELECT tenant, date_trunc('month', day::timestamp)::date AS month, sum(cost) AS cost FROM llm.spend_day GROUP BY 1, 2) d
+FULL JOIN (SELECT id AS tenant, period AS month, sum(cost) AS cost FROM llm.spend_sum WHERE kind = 'tenant_month' GROUP BY 1, 2) m
+    ON m.tenant = d.tenant AND m.month = d.month
+WHERE coalesce(d.cost, 0) <> coalesce(m.cost, 0)
+UNION ALL
+SELECT coalesce(b.id, r.id), NULL, 'the batch''s runs have spent ' || coalesce(r.cost, 0) ||
+       ' USD, and the sum that its budget is held against is ' || coalesce(b.cost, 0)
+FROM (SELECT id, sum(cost) AS cost FROM llm.spend_sum WHERE kind = 'batch' GROUP BY 1) b
+FULL JOIN (SELECT batch_id::text AS id, sum(spent) AS cost FROM llm.run_spend WHERE batch_id IS NOT NULL GROUP BY 1) r ON r.id = b.id
+WHERE coalesce(b.cost, 0) <> coalesce(r.cost, 0)`
+
+func spendSums(ctx context.Context, t *checkup.Target) (found []checkup.Finding, err error) {
+	err = t.Snapshot(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		found, err = checkup.Ask(ctx, tx, daySums)
+		return err
+	})
+	return found, err
+}
 
 const askedTwice = `
 SELECT l.run_id || '/' || l.step || '/' || l.shard || '/' || l.generation || '/' || l.ask, l.run_id,

@@ -39,6 +39,7 @@ type newPurse struct {
 	tenant string
 	budget *money.Pico
 	epoch  int32
+	batch  uuid.UUID
 }
 
 // lane sorts changes of one run into one lane: they lock the same row.
@@ -54,6 +55,8 @@ type Question struct {
 	// Class is "interactive" or "batch".
 	Class         string
 	PromptVersion string
+	// Origin is who asks, for the statistics: a pipeline as name:version, or an endpoint.
+	Origin string
 	// Request is what is kept of it, as JSON.
 	Request []byte
 }
@@ -62,6 +65,7 @@ type Question struct {
 type Sending struct {
 	Provider, Model, Format, KeyID string
 	MaxOutputTokens, PriceID       int64
+	// PriceID is the row that is likely to be billed by; 0 when no price is known.
 	// WorstCase is reserved in the run's purse.
 	WorstCase  money.Pico
 	Holder     uuid.UUID
@@ -97,6 +101,8 @@ type Begin struct {
 	Epoch  int32
 	// Item is set for a request that goes to the economy lane; its holder is LaneHolder.
 	Item *Item
+	// Batch is the run's; zero for none.
+	Batch uuid.UUID
 
 	// Verdict and TryNo are the result.
 	Verdict Verdict
@@ -104,7 +110,7 @@ type Begin struct {
 }
 
 func (b *Begin) key() Key         { return b.Key }
-func (b *Begin) purse() *newPurse { return &newPurse{b.Question.Tenant, b.Budget, b.Epoch} }
+func (b *Begin) purse() *newPurse { return &newPurse{b.Question.Tenant, b.Budget, b.Epoch, b.Batch} }
 
 func (b *Begin) size() int {
 	if b.Item != nil {
@@ -116,6 +122,7 @@ func (b *Begin) size() int {
 func (b *Begin) apply(g *group) {
 	p := g.purses[b.Key.RunID]
 	p.advance(b.Epoch, b.Budget)
+	p.joinBatch(b.Batch)
 	c := g.calls[b.Key]
 	switch {
 	case b.Epoch < p.epoch || !p.closedAt.IsZero():
@@ -142,7 +149,10 @@ func (b *Begin) admit(g *group, p *purse, c *call) {
 			g.settle(p, c, t, Outcome{State: TryNotSent})
 		}
 	}
-	t := &try{no: int32(len(c.tries)) + 1, holder: b.Sending.Holder, state: TryInFlight, reserved: b.Sending.WorstCase, begun: b}
+	t := &try{
+		no: int32(len(c.tries)) + 1, holder: b.Sending.Holder, state: TryInFlight, reserved: b.Sending.WorstCase, begun: b,
+		provider: b.Sending.Provider, model: b.Sending.Model,
+	}
 	c.tries = append(c.tries, t)
 	g.newTries = append(g.newTries, t)
 	p.reserved += b.Sending.WorstCase
@@ -164,10 +174,14 @@ type Outcome struct {
 	Latency time.Duration
 	// FirstByte is the time to the first byte of the answer; 0 when none came.
 	FirstByte time.Duration
+	// PriceID, Tier and Split say what Cost follows from; they are zero when it follows from no counts.
+	PriceID int64
+	Tier    price.Tier
+	Split   price.Split
 }
 
-// Settle stores what came of a request, and books its cost in place of the worst case. A cost of WorstCase is what was
-// reserved, whatever Outcome.Cost says. The answer of a call that has one already is kept with its request only.
+// Settle stores what came of a request, and books its cost in place of the worst case. A cost of WorstCase or Unpriced is
+// what was reserved, whatever Outcome.Cost says. The answer of a call that has one already is kept with its request only.
 type Settle struct {
 	Key Key
 	// TryNo is the request; 0 for whichever one Holder has in flight, if any.
@@ -235,9 +249,11 @@ type Gate struct {
 	Budget *money.Pico
 }
 
-func (w *Gate) key() Key         { return Key{RunID: w.RunID} }
-func (w *Gate) purse() *newPurse { return &newPurse{w.Tenant, w.Budget, w.Epoch} }
-func (w *Gate) size() int        { return 0 }
+func (w *Gate) key() Key { return Key{RunID: w.RunID} }
+func (w *Gate) purse() *newPurse {
+	return &newPurse{tenant: w.Tenant, budget: w.Budget, epoch: w.Epoch}
+}
+func (w *Gate) size() int { return 0 }
 
 func (w *Gate) apply(g *group) {
 	p := g.purses[w.RunID]

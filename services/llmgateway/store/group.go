@@ -12,6 +12,7 @@ import (
 	"pawl.internal/services/internal/failpoint"
 	"pawl.internal/services/internal/money"
 	"pawl.internal/services/internal/pg"
+	"pawl.internal/services/llmgateway/price"
 	"pawl.internal/services/llmgateway/store/db"
 )
 
@@ -31,11 +32,15 @@ type group struct {
 	settled  []settlement
 	// corrected are calls whose stored answer was found good after all.
 	corrected []Key
+	recosted []recosted
+	bookings *bookings
 }
 
 // purse is a row of run_spend.
 type purse struct {
 	runID           uuid.UUID
+	tenant          string
+	batch           uuid.UUID
 	budget          *money.Pico
 	reserved, spent money.Pico
 	version         int64
@@ -48,16 +53,18 @@ type purse struct {
 
 // call is a row of llm_call_log with its requests.
 type call struct {
-	key        Key
-	question   *Question
-	state      CallState
-	tries      []*try
-	winning    int32
-	cost       money.Pico
-	replays    int32
-	finishedAt time.Time
-	isNew      bool
-	changed    bool
+	key      Key
+	question *Question
+	// class and origin are the question's.
+	class, origin string
+	state         CallState
+	tries         []*try
+	winning       int32
+	cost          money.Pico
+	replays       int32
+	finishedAt    time.Time
+	isNew         bool
+	changed       bool
 }
 
 // try is a row of llm_try, as far as decisions need it.
@@ -68,6 +75,13 @@ type try struct {
 	reserved, cost money.Pico
 	// begun is the change that made it, if that is of this group.
 	begun *Begin
+
+	provider, model string
+	// booked is its part of spend_day; nil before it has one. Basis, usage and settledAt are as they were stored with it.
+	booked    *money.Pico
+	basis     Basis
+	usage     price.Usage
+	settledAt time.Time
 }
 
 // settlement is what is written of a settled request.
@@ -78,11 +92,13 @@ type settlement struct {
 }
 
 // commitGroup carries out a group of changes in one transaction.
-func (s *Store) commitGroup(ctx context.Context, _ int, changes []Change) error {
+func (s *Store) commitGroup(ctx context.Context, lane int, changes []Change) error {
 	var g *group
 	err := pg.InTx(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error {
 		pipe := pg.NewPipe(tx)
-		g = &group{pipe: pipe, query: db.New(pipe), purses: map[uuid.UUID]*purse{}, calls: map[Key]*call{}}
+		g = &group{
+			pipe: pipe, query: db.New(pipe), purses: map[uuid.UUID]*purse{}, calls: map[Key]*call{}, bookings: newBookings(s.holder, lane),
+		}
 		if err := g.load(ctx, changes); err != nil {
 			return err
 		}
@@ -135,7 +151,7 @@ func (g *group) take(r db.ReadGroupRow) {
 	g.now = r.Now
 	if g.purses[r.RunID] == nil {
 		g.purses[r.RunID] = &purse{
-			runID: r.RunID, budget: r.Budget, reserved: r.Reserved, spent: r.Spent, version: r.Version, epoch: r.Epoch,
+			runID: r.RunID, tenant: r.Tenant, batch: orNobody(r.BatchID), budget: r.Budget, reserved: r.Reserved, spent: r.Spent, version: r.Version, epoch: r.Epoch,
 			closedAt: orZero(r.ClosedAt),
 		}
 	}
@@ -147,13 +163,22 @@ func (g *group) take(r db.ReadGroupRow) {
 	if c == nil {
 		c = &call{
 			key: key, state: CallState(r.CallState), winning: r.WinningTry, cost: r.CallCost, replays: r.Replays,
-			finishedAt: orZero(r.FinishedAt),
+			finishedAt: orZero(r.FinishedAt), class: r.Class, origin: r.Origin,
 		}
 		g.calls[key] = c
 	}
-	c.tries = append(c.tries, &try{
+	c.tries = append(c.tries, storedTry(r))
+}
+
+func storedTry(r db.ReadGroupRow) *try {
+	return &try{
 		no: r.TryNo, holder: r.Holder, state: TryState(r.TryState), reserved: r.TryReserved, cost: r.TryCost,
-	})
+		provider: r.Provider, model: r.Model, booked: r.Booked, basis: Basis(r.CostBasis), settledAt: orZero(r.SettledAt),
+		usage: price.Usage{
+			Input: r.InputTokens, CachedInput: r.CachedInputTokens, CacheWrite: r.CacheWriteTokens, CacheWrite1h: r.CacheWrite1hTokens,
+			Output: r.OutputTokens, Reasoning: r.ReasoningTokens,
+		},
+	}
 }
 
 // concerned lists the runs and keys of the changes, each once; runs in order. A change that concerns no call has the zero
@@ -193,13 +218,14 @@ func (g *group) makePurses(ctx context.Context, changes []Change) error {
 		rows.Tenants = append(rows.Tenants, wanted[id].tenant)
 		rows.Budgets = append(rows.Budgets, orNone(wanted[id].budget))
 		rows.Epochs = append(rows.Epochs, wanted[id].epoch)
+		rows.BatchIds = append(rows.BatchIds, wanted[id].batch)
 	}
 	return g.query.MakePurses(ctx, rows)
 }
 
 // newCall makes the row of a call that is asked for the first time.
 func (g *group) newCall(b *Begin) *call {
-	c := &call{key: b.Key, question: &b.Question, isNew: true}
+	c := &call{key: b.Key, question: &b.Question, isNew: true, class: b.Question.Class, origin: b.Question.Origin}
 	g.calls[b.Key] = c
 	g.newCalls = append(g.newCalls, c)
 	return c
@@ -210,9 +236,10 @@ func (g *group) settle(p *purse, c *call, t *try, o Outcome) {
 	if o.State == TryNotSent && o.Reason == "" {
 		o.Reason = string(TryNotSent) // so that nobody takes it for a request without an answer
 	}
-	if o.Basis == WorstCase {
+	if o.Basis == WorstCase || o.Basis == Unpriced {
 		o.Cost = t.reserved + t.cost // one of them is 0
 	}
+	g.bookings.book(g.now, p, c, t, o)
 	p.settle(t, o.Cost)
 	c.cost += o.Cost - t.cost
 	t.state, t.reserved, t.cost = o.State, 0, o.Cost
@@ -270,6 +297,13 @@ func (p *purse) advance(epoch int32, budget *money.Pico) {
 	}
 }
 
+// joinBatch notes the run's batch, the first time that it is told.
+func (p *purse) joinBatch(batch uuid.UUID) {
+	if p.batch == uuid.Nil && batch != uuid.Nil {
+		p.batch, p.changed = batch, true
+	}
+}
+
 // affords reports whether the amount fits into what is left.
 func (p *purse) affords(amount money.Pico) bool {
 	if p.budget == nil {
@@ -310,4 +344,11 @@ func orZero(t *time.Time) time.Time {
 		return time.Time{}
 	}
 	return *t
+}
+
+func orNobody(id *uuid.UUID) uuid.UUID {
+	if id == nil {
+		return uuid.Nil
+	}
+	return *id
 }

@@ -41,6 +41,8 @@ const (
 	Estimated Basis = "estimated"
 	// WorstCase: it is what was reserved, because nobody knows.
 	WorstCase Basis = "worst_case"
+	// Unpriced: what was used has no price that is known; booked is what was reserved, if anything was.
+	Unpriced Basis = "unpriced"
 )
 
 // stateOf derives a call's state from its requests.

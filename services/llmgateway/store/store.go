@@ -35,6 +35,8 @@ type Store struct {
 	changes *gather.Collector[Change]
 	finds   *gather.Collector[*find]
 	owed    *owedRuns
+	// holder is in whose rows of spend_day this store books; see BookAs.
+	holder uuid.UUID
 }
 
 // New returns a Store that commits once Run is called. Pool carries changes and reads; control is a small pool of its own
@@ -49,6 +51,10 @@ func New(pool, control *pgxpool.Pool, lanes int) *Store {
 	})
 	return s
 }
+
+// BookAs makes the store keep what is spent in rows of this holder, so that replicas do not wait for each other. It must be
+// called before Run.
+func (s *Store) BookAs(holder uuid.UUID) { s.holder = holder }
 
 // Run commits what is submitted until ctx ends, and then what is queued.
 func (s *Store) Run(ctx context.Context) error {

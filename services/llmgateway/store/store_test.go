@@ -134,6 +134,36 @@ func (b *bundle) balanced(t require.TestingT) {
 	var off int
 	require.NoError(t, b.pool.QueryRow(b.t.Context(), query).Scan(&off))
 	require.Zero(t, off, "runs whose purse is not the sum of their requests")
+	b.booked(t)
+}
+
+// booked fails the test unless spend_day and spend_sum are the sums of the log, to the last digit and token.
+func (b *bundle) booked(t require.TestingT) {
+	const query = `
+		SELECT (SELECT count(*) FROM llm.llm_try WHERE state <> 'in_flight' AND booked IS DISTINCT FROM cost)::int,
+		       coalesce((SELECT jsonb_object_agg(k, s) FROM (
+		           SELECT concat_ws('/', tenant, provider, model, class) AS k, jsonb_build_array(sum(calls), sum(answered), sum(unpriced), sum(input_tokens),
+		               sum(cached_input_tokens), sum(cache_write_tokens), sum(cache_write_1h_tokens), sum(output_tokens), sum(reasoning_tokens),
+		               sum(cost)) AS s
+		           FROM llm.spend_day GROUP BY 1 HAVING sum(calls) <> 0) d), '{}')::text,
+		       coalesce((SELECT jsonb_object_agg(k, s) FROM (
+		           SELECT concat_ws('/', c.tenant, y.provider, split_part(y.model, '?', 1), c.class) AS k,
+		               jsonb_build_array(count(*) FILTER (WHERE y.state <> 'not_sent'), count(*) FILTER (WHERE y.state = 'answered'),
+		               count(*) FILTER (WHERE y.cost_basis = 'unpriced'), sum(y.input_tokens), sum(y.cached_input_tokens), sum(y.cache_write_tokens),
+		               sum(y.cache_write_1h_tokens), sum(y.output_tokens), sum(y.reasoning_tokens), sum(y.cost)) AS s
+		           FROM llm.llm_try y JOIN llm.llm_call_log c USING (run_id, call_key) WHERE y.state <> 'in_flight'
+		           GROUP BY 1 HAVING count(*) FILTER (WHERE y.state <> 'not_sent') > 0) l), '{}')::text,
+		       coalesce((SELECT sum(cost) FROM llm.spend_day), 0) - coalesce((SELECT sum(cost) FROM llm.spend_sum WHERE kind = 'tenant_month'), 0),
+		       coalesce((SELECT sum(cost) FROM llm.spend_sum WHERE kind = 'batch'), 0)
+		           - coalesce((SELECT sum(spent) FROM llm.run_spend WHERE batch_id IS NOT NULL), 0)`
+	var unbooked int
+	var days, log string
+	var months, batches money.Pico
+	require.NoError(t, b.pool.QueryRow(b.t.Context(), query).Scan(&unbooked, &days, &log, &months, &batches))
+	require.Zero(t, unbooked, "requests whose cost is not booked")
+	require.Equal(t, log, days, "spend_day is the sum of the log")
+	require.Zero(t, months, "the sums of months are those of days")
+	require.Zero(t, batches, "the sums of batches are those of their runs")
 }
 
 func TestACallIsRecordedSentSettledAndFound(t *testing.T) {
@@ -536,7 +566,7 @@ func TestEnumerationsAreTheSchemas(t *testing.T) {
 		{"llm.llm_call_log", "state", words(store.CallInFlight, store.CallAnswered, store.CallFailed, store.CallAmbiguous, store.CallCancelled)},
 		{"llm.llm_try", "state", words(
 			store.TryInFlight, store.TryAnswered, store.TryFailed, store.TryAmbiguous, store.TryCancelled, store.TryNotSent)},
-		{"llm.llm_try", "cost_basis", words(store.Counted, store.Estimated, store.WorstCase, "")},
+		{"llm.llm_try", "cost_basis", words(store.Counted, store.Estimated, store.WorstCase, store.Unpriced, "")},
 	} {
 		text := definition(c.table, c.column)
 		for _, word := range c.words {
@@ -562,6 +592,8 @@ func TestTheBooksAlwaysBalance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		runs := []uuid.UUID{b.ids.V7(), b.ids.V7()}
 		holders := []uuid.UUID{b.me, b.ids.V4()}
+		batches := map[uuid.UUID]uuid.UUID{runs[1]: b.ids.V7()}
+		models := []string{"small", "large?429*1"}
 		steps := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) func() store.Change {
 			k := key(rapid.SampledFrom(runs).Draw(t, "run"), rapid.IntRange(0, 2).Draw(t, "call"))
 			holder := rapid.SampledFrom(holders).Draw(t, "holder")
@@ -580,15 +612,21 @@ func TestTheBooksAlwaysBalance(t *testing.T) {
 			case 1, 2:
 				return func() store.Change {
 					return &store.Begin{
-						Key: k, Budget: &budget, Epoch: epoch, AmbiguousOK: tryNo,
-						Question: store.Question{Tenant: "acme", Step: "s", Class: "batch", Request: []byte("{}")},
-						Sending:  store.Sending{WorstCase: amount, Holder: holder},
+						Key: k, Budget: &budget, Epoch: epoch, AmbiguousOK: tryNo, Batch: batches[k.RunID],
+						Question: store.Question{Tenant: "acme", Step: "s", Class: "batch", Request: []byte("{}"), Origin: "review:1"},
+						Sending:  store.Sending{WorstCase: amount, Holder: holder, Provider: "main", Model: models[tryNo%2]},
 					}
 				}
 			default:
 				o := store.Outcome{State: state, Cost: amount / 2, Basis: store.Counted}
 				if state == store.TryAmbiguous || state == store.TryCancelled {
 					o.Basis = store.WorstCase
+				}
+				if state == store.TryAnswered {
+					o.Usage = price.Usage{Input: 10 * int64(amount%7+3), CachedInput: 5, CacheWrite: 2, CacheWrite1h: 1, Output: int64(amount % 5), Tier: price.Standard}
+					if amount%3 == 0 {
+						o.Basis = store.Unpriced
+					}
 				}
 				return func() store.Change { return &store.Settle{Key: k, TryNo: tryNo, Holder: holder, Outcome: o} }
 			}

@@ -13,7 +13,7 @@ import (
 // write writes what has changed, with one statement a table, all in one exchange with the server.
 func (g *group) write(ctx context.Context) error {
 	for _, part := range []func(context.Context) error{
-		g.writePurses, g.writeNewCalls, g.writeCalls, g.writeNewTries, g.writeItems, g.writeSettled, g.writeCorrected,
+		g.writePurses, g.writeNewCalls, g.writeCalls, g.writeNewTries, g.writeItems, g.writeSettled, g.writeCorrected, g.writeRecosts, g.writeBookings,
 	} {
 		if err := part(ctx); err != nil {
 			return err
@@ -39,6 +39,7 @@ func (g *group) writePurses(ctx context.Context) error {
 		rows.Versions = append(rows.Versions, p.version)
 		rows.Epochs = append(rows.Epochs, p.epoch)
 		rows.ClosedAt = append(rows.ClosedAt, p.closedAt)
+		rows.BatchIds = append(rows.BatchIds, p.batch)
 		if p.owed {
 			owed.RunIds, owed.Versions = append(owed.RunIds, p.runID), append(owed.Versions, p.version)
 		}
@@ -91,6 +92,7 @@ func (g *group) writeNewCalls(ctx context.Context) error {
 		rows.WinningTries = append(rows.WinningTries, c.winning)
 		rows.Costs = append(rows.Costs, c.cost)
 		rows.FinishedAt = append(rows.FinishedAt, c.finishedAt)
+		rows.Origins = append(rows.Origins, q.Origin)
 	}
 	return g.query.InsertCalls(ctx, rows)
 }
@@ -163,6 +165,11 @@ func (g *group) writeSettled(ctx context.Context) error {
 		rows.InputTokens = append(rows.InputTokens, s.outcome.Usage.Input)
 		rows.CachedInputTokens = append(rows.CachedInputTokens, s.outcome.Usage.CachedInput)
 		rows.CacheWriteTokens = append(rows.CacheWriteTokens, s.outcome.Usage.CacheWrite)
+		rows.CacheWrite1hTokens = append(rows.CacheWrite1hTokens, s.outcome.Usage.CacheWrite1h)
+		rows.ToolCalls = append(rows.ToolCalls, toolCalls(s.outcome.Usage.Tools))
+		rows.Tiers = append(rows.Tiers, string(s.outcome.Tier))
+		rows.CostSplits = append(rows.CostSplits, split(s.outcome.Split))
+		rows.PriceIds = append(rows.PriceIds, s.outcome.PriceID)
 		rows.OutputTokens = append(rows.OutputTokens, s.outcome.Usage.Output)
 		rows.ReasoningTokens = append(rows.ReasoningTokens, s.outcome.Usage.Reasoning)
 		rows.Latencies = append(rows.Latencies, s.outcome.Latency)

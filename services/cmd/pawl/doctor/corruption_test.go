@@ -89,6 +89,10 @@ func corruptions() []corruption {
 		of("call-state", "request gone", `DELETE FROM llm.llm_try WHERE run_id = $1`, asked),
 		of("asked-twice", "two keys", `INSERT INTO llm.llm_call_log (run_id, call_key, tenant, step, shard, generation, ask, class, prompt_version, request, created_at, state, tries)
 			SELECT run_id, sha256(call_key), tenant, step, shard, generation, ask, class, prompt_version, request, created_at, 'failed', 0 FROM llm.llm_call_log WHERE run_id = $1`, asked),
+		of("spend-booked", "not booked", `UPDATE llm.llm_try SET booked = NULL WHERE run_id = $1`, asked),
+		whole("spend-sum", "day", `UPDATE llm.spend_day SET cost = cost + 0.000000000001`),
+		whole("spend-sum", "month", `UPDATE llm.spend_sum SET cost = cost + 0.000000000001`),
+		whole("spend-sum", "batch", `UPDATE llm.run_spend SET batch_id = run_id`),
 		of("call-of-dead", "holder gone", `UPDATE llm.llm_try SET state = 'in_flight' WHERE run_id = $1`, asked),
 		of("ambiguous-call", "unknown fate", `UPDATE llm.llm_try SET state = 'ambiguous' WHERE run_id = $1`, asked),
 		of("cost-copy", "old", `UPDATE core.pipeline_run SET cost_version = cost_version - 1 WHERE id = $1`, asked),

@@ -10,18 +10,113 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgtype"
 	money "pawl.internal/services/internal/money"
 )
+
+const bookDays = `-- name: BookDays :exec
+INSERT INTO llm.spend_day AS s (
+    day, tenant, origin, provider, model, class, holder, lane, calls, answered, unpriced, input_tokens, cached_input_tokens,
+    cache_write_tokens, cache_write_1h_tokens, output_tokens, reasoning_tokens, cost)
+SELECT unnest($1::date[]), unnest($2::text[]), unnest($3::text[]), unnest($4::text[]),
+       unnest($5::text[]), unnest($6::text[]), $7::uuid, $8::integer, unnest($9::bigint[]),
+       unnest($10::bigint[]), unnest($11::bigint[]), unnest($12::bigint[]),
+       unnest($13::bigint[]), unnest($14::bigint[]),
+       unnest($15::bigint[]), unnest($16::bigint[]), unnest($17::bigint[]),
+       unnest($18::numeric[])
+ON CONFLICT (tenant, day, origin, provider, model, class, holder, lane) DO UPDATE
+SET calls = s.calls + excluded.calls, answered = s.answered + excluded.answered, unpriced = s.unpriced + excluded.unpriced,
+    input_tokens = s.input_tokens + excluded.input_tokens,
+    cached_input_tokens = s.cached_input_tokens + excluded.cached_input_tokens,
+    cache_write_tokens = s.cache_write_tokens + excluded.cache_write_tokens,
+    cache_write_1h_tokens = s.cache_write_1h_tokens + excluded.cache_write_1h_tokens,
+    output_tokens = s.output_tokens + excluded.output_tokens,
+    reasoning_tokens = s.reasoning_tokens + excluded.reasoning_tokens, cost = s.cost + excluded.cost
+`
+
+type BookDaysParams struct {
+	Days               []pgtype.Date
+	Tenants            []string
+	Origins            []string
+	Providers          []string
+	Models             []string
+	Classes            []string
+	Holder             uuid.UUID
+	Lane               int32
+	Calls              []int64
+	Answered           []int64
+	Unpriced           []int64
+	InputTokens        []int64
+	CachedInputTokens  []int64
+	CacheWriteTokens   []int64
+	CacheWrite1hTokens []int64
+	OutputTokens       []int64
+	ReasoningTokens    []int64
+	Costs              []money.Pico
+}
+
+// Amounts and counts are added; those of corrections may be negative.
+func (q *Queries) BookDays(ctx context.Context, arg BookDaysParams) error {
+	_, err := q.db.Exec(ctx, bookDays,
+		arg.Days,
+		arg.Tenants,
+		arg.Origins,
+		arg.Providers,
+		arg.Models,
+		arg.Classes,
+		arg.Holder,
+		arg.Lane,
+		arg.Calls,
+		arg.Answered,
+		arg.Unpriced,
+		arg.InputTokens,
+		arg.CachedInputTokens,
+		arg.CacheWriteTokens,
+		arg.CacheWrite1hTokens,
+		arg.OutputTokens,
+		arg.ReasoningTokens,
+		arg.Costs,
+	)
+	return err
+}
+
+const bookSums = `-- name: BookSums :exec
+INSERT INTO llm.spend_sum AS s (kind, id, period, holder, lane, cost)
+SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::date[]), $4::uuid, $5::integer,
+       unnest($6::numeric[])
+ON CONFLICT (kind, id, period, holder, lane) DO UPDATE SET cost = s.cost + excluded.cost
+`
+
+type BookSumsParams struct {
+	Kinds   []string
+	Ids     []string
+	Periods []pgtype.Date
+	Holder  uuid.UUID
+	Lane    int32
+	Costs   []money.Pico
+}
+
+func (q *Queries) BookSums(ctx context.Context, arg BookSumsParams) error {
+	_, err := q.db.Exec(ctx, bookSums,
+		arg.Kinds,
+		arg.Ids,
+		arg.Periods,
+		arg.Holder,
+		arg.Lane,
+		arg.Costs,
+	)
+	return err
+}
 
 const insertCalls = `-- name: InsertCalls :exec
 INSERT INTO llm.llm_call_log (
     run_id, call_key, tenant, step, shard, generation, ask, class, prompt_version, request, created_at,
-    state, tries, winning_try, cost, replays, finished_at)
+    state, tries, winning_try, cost, replays, finished_at, origin)
 SELECT unnest($1::uuid[]), unnest($2::bytea[]), unnest($3::text[]), unnest($4::text[]),
        unnest($5::integer[]), unnest($6::integer[]), unnest($7::integer[]), unnest($8::text[]),
        unnest($9::text[]), unnest($10::json[]), $11,
        unnest($12::text[]), unnest($13::integer[]), NULLIF(unnest($14::integer[]), 0),
-       unnest($15::numeric[]), 0, NULLIF(unnest($16::timestamptz[]), '0001-01-01Z')
+       unnest($15::numeric[]), 0, NULLIF(unnest($16::timestamptz[]), '0001-01-01Z'), unnest($17::text[])
 `
 
 type InsertCallsParams struct {
@@ -41,6 +136,7 @@ type InsertCallsParams struct {
 	WinningTries   []int32
 	Costs          []money.Pico
 	FinishedAt     []time.Time
+	Origins        []string
 }
 
 func (q *Queries) InsertCalls(ctx context.Context, arg InsertCallsParams) error {
@@ -61,6 +157,7 @@ func (q *Queries) InsertCalls(ctx context.Context, arg InsertCallsParams) error 
 		arg.WinningTries,
 		arg.Costs,
 		arg.FinishedAt,
+		arg.Origins,
 	)
 	return err
 }
@@ -123,16 +220,18 @@ func (q *Queries) LockPurses(ctx context.Context, runIds []uuid.UUID) error {
 
 const makePurses = `-- name: MakePurses :exec
 
-INSERT INTO llm.run_spend (run_id, tenant, budget, epoch)
-SELECT unnest($1::uuid[]), unnest($2::text[]), NULLIF(unnest($3::numeric[]), -1), unnest($4::integer[])
+INSERT INTO llm.run_spend (run_id, tenant, budget, epoch, batch_id)
+SELECT unnest($1::uuid[]), unnest($2::text[]), NULLIF(unnest($3::numeric[]), -1), unnest($4::integer[]),
+       NULLIF(unnest($5::uuid[]), '00000000-0000-0000-0000-000000000000')
 ON CONFLICT DO NOTHING
 `
 
 type MakePursesParams struct {
-	RunIds  []uuid.UUID
-	Tenants []string
-	Budgets []money.Pico
-	Epochs  []int32
+	RunIds   []uuid.UUID
+	Tenants  []string
+	Budgets  []money.Pico
+	Epochs   []int32
+	BatchIds []uuid.UUID
 }
 
 // What a group of changes reads and writes, in this order. Keys are joined rather than listed in the condition: so the
@@ -144,7 +243,26 @@ func (q *Queries) MakePurses(ctx context.Context, arg MakePursesParams) error {
 		arg.Tenants,
 		arg.Budgets,
 		arg.Epochs,
+		arg.BatchIds,
 	)
+	return err
+}
+
+const markBooked = `-- name: MarkBooked :exec
+UPDATE llm.llm_try t
+SET booked = t.cost
+FROM (SELECT unnest($1::uuid[]) AS run_id, unnest($2::bytea[]) AS call_key, unnest($3::integer[]) AS try_no) u
+WHERE t.run_id = u.run_id AND t.call_key = u.call_key AND t.try_no = u.try_no
+`
+
+type MarkBookedParams struct {
+	RunIds   []uuid.UUID
+	CallKeys [][]byte
+	TryNos   []int32
+}
+
+func (q *Queries) MarkBooked(ctx context.Context, arg MarkBookedParams) error {
+	_, err := q.db.Exec(ctx, markBooked, arg.RunIds, arg.CallKeys, arg.TryNos)
 	return err
 }
 
@@ -185,13 +303,19 @@ func (q *Queries) OweSpend(ctx context.Context, arg OweSpendParams) error {
 
 const readGroup = `-- name: ReadGroup :many
 SELECT (SELECT clock_timestamp())::timestamptz AS now,
-       s.run_id, s.budget, s.reserved, s.spent, s.version, s.epoch, s.closed_at,
+       s.run_id, s.tenant, s.batch_id, s.budget, s.reserved, s.spent, s.version, s.epoch, s.closed_at,
        k.call_key::bytea AS call_key, coalesce(c.state, '')::text AS call_state, coalesce(c.winning_try, 0)::integer AS winning_try,
        coalesce(c.cost, 0)::numeric AS call_cost, coalesce(c.replays, 0)::integer AS replays, c.finished_at,
+       coalesce(c.class, '')::text AS class, coalesce(c.origin, '')::text AS origin,
        coalesce(t.try_no, 0)::integer AS try_no,
        coalesce(t.holder, '00000000-0000-0000-0000-000000000000')::uuid AS holder,
        coalesce(t.state, '')::text AS try_state, coalesce(t.reserved, 0)::numeric AS try_reserved,
-       coalesce(t.cost, 0)::numeric AS try_cost
+       coalesce(t.cost, 0)::numeric AS try_cost, coalesce(t.cost_basis, '')::text AS cost_basis, t.booked, t.finished_at AS settled_at,
+       coalesce(t.provider, '')::text AS provider, coalesce(t.model, '')::text AS model,
+       coalesce(t.input_tokens, 0)::bigint AS input_tokens, coalesce(t.cached_input_tokens, 0)::bigint AS cached_input_tokens,
+       coalesce(t.cache_write_tokens, 0)::bigint AS cache_write_tokens,
+       coalesce(t.cache_write_1h_tokens, 0)::bigint AS cache_write_1h_tokens,
+       coalesce(t.output_tokens, 0)::bigint AS output_tokens, coalesce(t.reasoning_tokens, 0)::bigint AS reasoning_tokens
 FROM (SELECT unnest($1::uuid[]) AS run_id, unnest($2::bytea[]) AS call_key) k
 JOIN llm.run_spend s ON s.run_id = k.run_id
 LEFT JOIN llm.llm_call_log c ON c.run_id = k.run_id AND c.call_key = k.call_key
@@ -200,25 +324,40 @@ ORDER BY t.try_no
 `
 
 type ReadGroupRow struct {
-	Now         time.Time
-	RunID       uuid.UUID
-	Budget      *money.Pico
-	Reserved    money.Pico
-	Spent       money.Pico
-	Version     int64
-	Epoch       int32
-	ClosedAt    *time.Time
-	CallKey     []byte
-	CallState   string
-	WinningTry  int32
-	CallCost    money.Pico
-	Replays     int32
-	FinishedAt  *time.Time
-	TryNo       int32
-	Holder      uuid.UUID
-	TryState    string
-	TryReserved money.Pico
-	TryCost     money.Pico
+	Now                time.Time
+	RunID              uuid.UUID
+	Tenant             string
+	BatchID            *uuid.UUID
+	Budget             *money.Pico
+	Reserved           money.Pico
+	Spent              money.Pico
+	Version            int64
+	Epoch              int32
+	ClosedAt           *time.Time
+	CallKey            []byte
+	CallState          string
+	WinningTry         int32
+	CallCost           money.Pico
+	Replays            int32
+	FinishedAt         *time.Time
+	Class              string
+	Origin             string
+	TryNo              int32
+	Holder             uuid.UUID
+	TryState           string
+	TryReserved        money.Pico
+	TryCost            money.Pico
+	CostBasis          string
+	Booked             *money.Pico
+	SettledAt          *time.Time
+	Provider           string
+	Model              string
+	InputTokens        int64
+	CachedInputTokens  int64
+	CacheWriteTokens   int64
+	CacheWrite1hTokens int64
+	OutputTokens       int64
+	ReasoningTokens    int64
 }
 
 // The purses, and with each key its call and that call's requests, as far as they exist: one row a request, in order.
@@ -234,6 +373,8 @@ func (q *Queries) ReadGroup(ctx context.Context, runIds []uuid.UUID, callKeys []
 		if err := rows.Scan(
 			&i.Now,
 			&i.RunID,
+			&i.Tenant,
+			&i.BatchID,
 			&i.Budget,
 			&i.Reserved,
 			&i.Spent,
@@ -246,11 +387,24 @@ func (q *Queries) ReadGroup(ctx context.Context, runIds []uuid.UUID, callKeys []
 			&i.CallCost,
 			&i.Replays,
 			&i.FinishedAt,
+			&i.Class,
+			&i.Origin,
 			&i.TryNo,
 			&i.Holder,
 			&i.TryState,
 			&i.TryReserved,
 			&i.TryCost,
+			&i.CostBasis,
+			&i.Booked,
+			&i.SettledAt,
+			&i.Provider,
+			&i.Model,
+			&i.InputTokens,
+			&i.CachedInputTokens,
+			&i.CacheWriteTokens,
+			&i.CacheWrite1hTokens,
+			&i.OutputTokens,
+			&i.ReasoningTokens,
 		); err != nil {
 			return nil, err
 		}
@@ -269,7 +423,8 @@ SET state = u.state, reserved = 0, cost = u.cost, cost_basis = u.cost_basis, htt
     input_tokens = u.input_tokens, cached_input_tokens = u.cached_input_tokens, cache_write_tokens = u.cache_write_tokens,
     output_tokens = u.output_tokens, reasoning_tokens = u.reasoning_tokens, latency = u.latency, answer = u.answer,
     first_byte = NULLIF(u.first_byte, '0'),
-    finished_at = $1
+    finished_at = $1, cache_write_1h_tokens = u.cache_write_1h_tokens, tool_calls = u.tool_calls, tier = u.tier,
+    cost_split = u.cost_split, price_id = coalesce(NULLIF(u.price_id, 0), t.price_id), booked = u.cost
 FROM (SELECT unnest($2::uuid[]) AS run_id, unnest($3::bytea[]) AS call_key, unnest($4::integer[]) AS try_no,
              unnest($5::text[]) AS state, unnest($6::numeric[]) AS cost, unnest($7::text[]) AS cost_basis,
              unnest($8::integer[]) AS http_status, unnest($9::text[]) AS reason,
@@ -277,8 +432,11 @@ FROM (SELECT unnest($2::uuid[]) AS run_id, unnest($3::bytea[]) AS call_key, unne
              unnest($12::text[]) AS provider_request_id, unnest($13::bigint[]) AS input_tokens,
              unnest($14::bigint[]) AS cached_input_tokens,
              unnest($15::bigint[]) AS cache_write_tokens, unnest($16::bigint[]) AS output_tokens,
-             unnest($17::bigint[]) AS reasoning_tokens, unnest($18::interval[]) AS latency, unnest($19::interval[]) AS first_byte,
-             unnest($20::bytea[]) AS answer) u
+             unnest($17::bigint[]) AS reasoning_tokens, unnest($18::interval[]) AS latency,
+             unnest($19::interval[]) AS first_byte,
+             unnest($20::bytea[]) AS answer, unnest($21::bigint[]) AS cache_write_1h_tokens,
+             unnest($22::jsonb[]) AS tool_calls, unnest($23::text[]) AS tier, unnest($24::jsonb[]) AS cost_split,
+             unnest($25::bigint[]) AS price_id) u
 WHERE t.run_id = u.run_id AND t.call_key = u.call_key AND t.try_no = u.try_no
 `
 
@@ -303,6 +461,11 @@ type SettleTriesParams struct {
 	Latencies          []time.Duration
 	FirstBytes         []time.Duration
 	Answers            [][]byte
+	CacheWrite1hTokens []int64
+	ToolCalls          [][]byte
+	Tiers              []string
+	CostSplits         [][]byte
+	PriceIds           []int64
 }
 
 func (q *Queries) SettleTries(ctx context.Context, arg SettleTriesParams) error {
@@ -327,6 +490,11 @@ func (q *Queries) SettleTries(ctx context.Context, arg SettleTriesParams) error 
 		arg.Latencies,
 		arg.FirstBytes,
 		arg.Answers,
+		arg.CacheWrite1hTokens,
+		arg.ToolCalls,
+		arg.Tiers,
+		arg.CostSplits,
+		arg.PriceIds,
 	)
 	return err
 }
@@ -370,10 +538,10 @@ func (q *Queries) UpdateCalls(ctx context.Context, arg UpdateCallsParams) error 
 const updatePurses = `-- name: UpdatePurses :exec
 UPDATE llm.run_spend s
 SET budget = NULLIF(u.budget, -1), reserved = u.reserved, spent = u.spent, version = u.version, epoch = u.epoch,
-    closed_at = NULLIF(u.closed_at, '0001-01-01Z')
+    closed_at = NULLIF(u.closed_at, '0001-01-01Z'), batch_id = NULLIF(u.batch_id, '00000000-0000-0000-0000-000000000000')
 FROM (SELECT unnest($1::uuid[]) AS run_id, unnest($2::numeric[]) AS budget, unnest($3::numeric[]) AS reserved,
              unnest($4::numeric[]) AS spent, unnest($5::bigint[]) AS version, unnest($6::integer[]) AS epoch,
-             unnest($7::timestamptz[]) AS closed_at) u
+             unnest($7::timestamptz[]) AS closed_at, unnest($8::uuid[]) AS batch_id) u
 WHERE s.run_id = u.run_id
 `
 
@@ -385,6 +553,7 @@ type UpdatePursesParams struct {
 	Versions []int64
 	Epochs   []int32
 	ClosedAt []time.Time
+	BatchIds []uuid.UUID
 }
 
 func (q *Queries) UpdatePurses(ctx context.Context, arg UpdatePursesParams) error {
@@ -396,6 +565,7 @@ func (q *Queries) UpdatePurses(ctx context.Context, arg UpdatePursesParams) erro
 		arg.Versions,
 		arg.Epochs,
 		arg.ClosedAt,
+		arg.BatchIds,
 	)
 	return err
 }

@@ -15,23 +15,36 @@ import (
 const findPrices = `-- name: FindPrices :many
 SELECT k.n::integer AS n, p.id
 FROM (SELECT unnest($1::integer[]) AS n, unnest($2::text[]) AS provider, unnest($3::text[]) AS model,
-             unnest($4::timestamptz[]) AS valid_from, unnest($5::numeric[]) AS input,
-             unnest($6::numeric[]) AS cached_input, unnest($7::numeric[]) AS cache_write,
-             unnest($8::numeric[]) AS output) k
-JOIN llm.model_price p ON p.provider = k.provider AND p.model = k.model AND p.tier = 'standard'
-    AND p.valid_from = k.valid_from AND p.above_tokens = 0 AND p.input = k.input AND p.cached_input = k.cached_input
-    AND p.cache_write = k.cache_write AND p.output = k.output
+             unnest($4::text[]) AS tier, unnest($5::timestamptz[]) AS valid_from,
+             NULLIF(unnest($6::timestamptz[]), '0001-01-01Z') AS valid_to, unnest($7::bigint[]) AS above_tokens,
+             unnest($8::numeric[]) AS input, unnest($9::numeric[]) AS cached_input,
+             unnest($10::numeric[]) AS cache_write, NULLIF(unnest($11::numeric[]), -1) AS cache_write_1h,
+             unnest($12::numeric[]) AS output, NULLIF(unnest($13::numeric[]), -1) AS reasoning,
+             unnest($14::jsonb[]) AS tool_calls, NULLIF(unnest($15::numeric[]), -1) AS batch_factor) k
+JOIN llm.model_price p ON p.provider = k.provider AND p.model = k.model AND p.tier = k.tier
+    AND p.valid_from = k.valid_from AND p.valid_to IS NOT DISTINCT FROM k.valid_to AND p.above_tokens = k.above_tokens
+    AND p.input = k.input AND p.cached_input = k.cached_input AND p.cache_write = k.cache_write
+    AND p.cache_write_1h IS NOT DISTINCT FROM k.cache_write_1h AND p.output = k.output
+    AND p.reasoning IS NOT DISTINCT FROM k.reasoning AND p.tool_calls = k.tool_calls
+    AND p.batch_factor IS NOT DISTINCT FROM k.batch_factor
 `
 
 type FindPricesParams struct {
-	Ns           []int32
-	Providers    []string
-	Models       []string
-	ValidFrom    []time.Time
-	Inputs       []money.Pico
-	CachedInputs []money.Pico
-	CacheWrites  []money.Pico
-	Outputs      []money.Pico
+	Ns            []int32
+	Providers     []string
+	Models        []string
+	Tiers         []string
+	ValidFrom     []time.Time
+	ValidTo       []time.Time
+	AboveTokens   []int64
+	Inputs        []money.Pico
+	CachedInputs  []money.Pico
+	CacheWrites   []money.Pico
+	CacheWrites1h []money.Pico
+	Outputs       []money.Pico
+	Reasonings    []money.Pico
+	ToolCalls     [][]byte
+	BatchFactors  []money.Pico
 }
 
 type FindPricesRow struct {
@@ -44,11 +57,18 @@ func (q *Queries) FindPrices(ctx context.Context, arg FindPricesParams) ([]FindP
 		arg.Ns,
 		arg.Providers,
 		arg.Models,
+		arg.Tiers,
 		arg.ValidFrom,
+		arg.ValidTo,
+		arg.AboveTokens,
 		arg.Inputs,
 		arg.CachedInputs,
 		arg.CacheWrites,
+		arg.CacheWrites1h,
 		arg.Outputs,
+		arg.Reasonings,
+		arg.ToolCalls,
+		arg.BatchFactors,
 	)
 	if err != nil {
 		return nil, err
@@ -69,31 +89,52 @@ func (q *Queries) FindPrices(ctx context.Context, arg FindPricesParams) ([]FindP
 }
 
 const putPrices = `-- name: PutPrices :exec
-INSERT INTO llm.model_price (provider, model, valid_from, input, cached_input, cache_write, output)
-SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::timestamptz[]), unnest($4::numeric[]),
-       unnest($5::numeric[]), unnest($6::numeric[]), unnest($7::numeric[])
+
+INSERT INTO llm.model_price (
+    provider, model, tier, valid_from, valid_to, above_tokens, input, cached_input, cache_write, cache_write_1h, output,
+    reasoning, tool_calls, batch_factor)
+SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::text[]), unnest($4::timestamptz[]),
+       NULLIF(unnest($5::timestamptz[]), '0001-01-01Z'), unnest($6::bigint[]), unnest($7::numeric[]),
+       unnest($8::numeric[]), unnest($9::numeric[]), NULLIF(unnest($10::numeric[]), -1),
+       unnest($11::numeric[]), NULLIF(unnest($12::numeric[]), -1), unnest($13::jsonb[]),
+       NULLIF(unnest($14::numeric[]), -1)
 ON CONFLICT DO NOTHING
 `
 
 type PutPricesParams struct {
-	Providers    []string
-	Models       []string
-	ValidFrom    []time.Time
-	Inputs       []money.Pico
-	CachedInputs []money.Pico
-	CacheWrites  []money.Pico
-	Outputs      []money.Pico
+	Providers     []string
+	Models        []string
+	Tiers         []string
+	ValidFrom     []time.Time
+	ValidTo       []time.Time
+	AboveTokens   []int64
+	Inputs        []money.Pico
+	CachedInputs  []money.Pico
+	CacheWrites   []money.Pico
+	CacheWrites1h []money.Pico
+	Outputs       []money.Pico
+	Reasonings    []money.Pico
+	ToolCalls     [][]byte
+	BatchFactors  []money.Pico
 }
 
+// Elements that stand for NULL: -1 for amounts, the zero time of Go for ends.
 func (q *Queries) PutPrices(ctx context.Context, arg PutPricesParams) error {
 	_, err := q.db.Exec(ctx, putPrices,
 		arg.Providers,
 		arg.Models,
+		arg.Tiers,
 		arg.ValidFrom,
+		arg.ValidTo,
+		arg.AboveTokens,
 		arg.Inputs,
 		arg.CachedInputs,
 		arg.CacheWrites,
+		arg.CacheWrites1h,
 		arg.Outputs,
+		arg.Reasonings,
+		arg.ToolCalls,
+		arg.BatchFactors,
 	)
 	return err
 }

@@ -7,10 +7,11 @@ package db
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgtype"
 	money "pawl.internal/services/internal/money"
-	"time"
 )
 
 const confirmSpend = `-- name: ConfirmSpend :exec
@@ -54,6 +55,358 @@ func (q *Queries) FindOwed(ctx context.Context, age time.Duration, most int32) (
 	for rows.Next() {
 		var i FindOwedRow
 		if err := rows.Scan(&i.RunID, &i.Spent, &i.Version); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const findUnbooked = `-- name: FindUnbooked :many
+SELECT DISTINCT run_id, call_key FROM (
+    SELECT t.run_id, t.call_key FROM llm.llm_try t
+    WHERE t.state <> 'in_flight' AND t.booked IS DISTINCT FROM t.cost AND t.run_id >= $1
+    ORDER BY t.run_id
+    LIMIT $2
+) u
+ORDER BY run_id
+`
+
+type FindUnbookedRow struct {
+	RunID   uuid.UUID
+	CallKey []byte
+}
+
+// Calls, from a run on, with requests that were settled by a gateway that knows no spend_day.
+func (q *Queries) FindUnbooked(ctx context.Context, first uuid.UUID, most int32) ([]FindUnbookedRow, error) {
+	rows, err := q.db.Query(ctx, findUnbooked, first, most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []FindUnbookedRow{}
+	for rows.Next() {
+		var i FindUnbookedRow
+		if err := rows.Scan(&i.RunID, &i.CallKey); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const foldDays = `-- name: FoldDays :execrows
+WITH gone AS (
+    DELETE FROM llm.spend_day s
+    WHERE s.holder <> '00000000-0000-0000-0000-000000000000' AND NOT EXISTS (SELECT FROM llm.replica r WHERE r.holder = s.holder)
+    RETURNING day, tenant, origin, provider, model, class, holder, lane, calls, answered, unpriced, input_tokens, cached_input_tokens, cache_write_tokens, cache_write_1h_tokens, output_tokens, reasoning_tokens, cost
+)
+INSERT INTO llm.spend_day AS s (
+    day, tenant, origin, provider, model, class, holder, lane, calls, answered, unpriced, input_tokens, cached_input_tokens,
+    cache_write_tokens, cache_write_1h_tokens, output_tokens, reasoning_tokens, cost)
+SELECT g.day, g.tenant, g.origin, g.provider, g.model, g.class, '00000000-0000-0000-0000-000000000000', 0, sum(g.calls),
+       sum(g.answered), sum(g.unpriced), sum(g.input_tokens), sum(g.cached_input_tokens), sum(g.cache_write_tokens),
+       sum(g.cache_write_1h_tokens), sum(g.output_tokens), sum(g.reasoning_tokens), sum(g.cost)
+FROM gone g
+GROUP BY g.day, g.tenant, g.origin, g.provider, g.model, g.class
+ON CONFLICT (tenant, day, origin, provider, model, class, holder, lane) DO UPDATE
+SET calls = s.calls + excluded.calls, answered = s.answered + excluded.answered, unpriced = s.unpriced + excluded.unpriced,
+    input_tokens = s.input_tokens + excluded.input_tokens,
+    cached_input_tokens = s.cached_input_tokens + excluded.cached_input_tokens,
+    cache_write_tokens = s.cache_write_tokens + excluded.cache_write_tokens,
+    cache_write_1h_tokens = s.cache_write_1h_tokens + excluded.cache_write_1h_tokens,
+    output_tokens = s.output_tokens + excluded.output_tokens,
+    reasoning_tokens = s.reasoning_tokens + excluded.reasoning_tokens, cost = s.cost + excluded.cost
+`
+
+// Into the rows of holder zero, those of gateways that are gone. Who folds has the lock of FoldLock.
+func (q *Queries) FoldDays(ctx context.Context) (int64, error) {
+	result, err := q.db.Exec(ctx, foldDays)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const foldLock = `-- name: FoldLock :one
+SELECT pg_try_advisory_xact_lock(hashtext('llm.spend_day')) AS locked
+`
+
+func (q *Queries) FoldLock(ctx context.Context) (bool, error) {
+	row := q.db.QueryRow(ctx, foldLock)
+	var locked bool
+	err := row.Scan(&locked)
+	return locked, err
+}
+
+const foldSums = `-- name: FoldSums :execrows
+WITH gone AS (
+    DELETE FROM llm.spend_sum s
+    WHERE s.holder <> '00000000-0000-0000-0000-000000000000' AND NOT EXISTS (SELECT FROM llm.replica r WHERE r.holder = s.holder)
+    RETURNING kind, id, period, holder, lane, cost
+)
+INSERT INTO llm.spend_sum AS s (kind, id, period, holder, lane, cost)
+SELECT g.kind, g.id, g.period, '00000000-0000-0000-0000-000000000000', 0, sum(g.cost) FROM gone g GROUP BY g.kind, g.id, g.period
+ON CONFLICT (kind, id, period, holder, lane) DO UPDATE SET cost = s.cost + excluded.cost
+`
+
+func (q *Queries) FoldSums(ctx context.Context) (int64, error) {
+	result, err := q.db.Exec(ctx, foldSums)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const listPriced = `-- name: ListPriced :many
+SELECT t.run_id, t.call_key, t.try_no, t.provider, t.model, t.tier, t.sent_at, t.cost, t.cost_basis, t.input_tokens,
+       t.cached_input_tokens, t.cache_write_tokens, t.cache_write_1h_tokens, t.output_tokens, t.reasoning_tokens, t.tool_calls
+FROM llm.llm_try t
+WHERE (t.run_id, t.call_key, t.try_no) > ($1::uuid, $2::bytea, $3::integer)
+  AND t.state <> 'in_flight' AND t.cost_basis IN ('counted', 'estimated', 'unpriced') AND t.http_status > 0
+  AND t.sent_at >= $4 AND t.sent_at < $5
+ORDER BY t.run_id, t.call_key, t.try_no
+LIMIT $6
+`
+
+type ListPricedParams struct {
+	AfterRun uuid.UUID
+	AfterKey []byte
+	AfterTry int32
+	FromTime time.Time
+	ToTime   time.Time
+	Most     int32
+}
+
+type ListPricedRow struct {
+	RunID              uuid.UUID
+	CallKey            []byte
+	TryNo              int32
+	Provider           string
+	Model              string
+	Tier               string
+	SentAt             time.Time
+	Cost               money.Pico
+	CostBasis          string
+	InputTokens        int64
+	CachedInputTokens  int64
+	CacheWriteTokens   int64
+	CacheWrite1hTokens int64
+	OutputTokens       int64
+	ReasoningTokens    int64
+	ToolCalls          []byte
+}
+
+// Settled requests whose cost follows from counts, or should, in the order of their keys.
+func (q *Queries) ListPriced(ctx context.Context, arg ListPricedParams) ([]ListPricedRow, error) {
+	rows, err := q.db.Query(ctx, listPriced,
+		arg.AfterRun,
+		arg.AfterKey,
+		arg.AfterTry,
+		arg.FromTime,
+		arg.ToTime,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ListPricedRow{}
+	for rows.Next() {
+		var i ListPricedRow
+		if err := rows.Scan(
+			&i.RunID,
+			&i.CallKey,
+			&i.TryNo,
+			&i.Provider,
+			&i.Model,
+			&i.Tier,
+			&i.SentAt,
+			&i.Cost,
+			&i.CostBasis,
+			&i.InputTokens,
+			&i.CachedInputTokens,
+			&i.CacheWriteTokens,
+			&i.CacheWrite1hTokens,
+			&i.OutputTokens,
+			&i.ReasoningTokens,
+			&i.ToolCalls,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const putRecosts = `-- name: PutRecosts :exec
+INSERT INTO llm.recost AS r (id, at, provider, model, from_day, to_day, requests, before, after)
+SELECT $1::uuid, $2, unnest($3::text[]), unnest($4::text[]), $5::date, $6::date,
+       unnest($7::bigint[]), unnest($8::numeric[]), unnest($9::numeric[])
+ON CONFLICT (id, provider, model) DO UPDATE
+SET requests = r.requests + excluded.requests, before = r.before + excluded.before, after = r.after + excluded.after
+`
+
+type PutRecostsParams struct {
+	ID        uuid.UUID
+	Now       time.Time
+	Providers []string
+	Models    []string
+	FromDay   pgtype.Date
+	ToDay     pgtype.Date
+	Requests  []int64
+	Befores   []money.Pico
+	Afters    []money.Pico
+}
+
+func (q *Queries) PutRecosts(ctx context.Context, arg PutRecostsParams) error {
+	_, err := q.db.Exec(ctx, putRecosts,
+		arg.ID,
+		arg.Now,
+		arg.Providers,
+		arg.Models,
+		arg.FromDay,
+		arg.ToDay,
+		arg.Requests,
+		arg.Befores,
+		arg.Afters,
+	)
+	return err
+}
+
+const recostTries = `-- name: RecostTries :exec
+UPDATE llm.llm_try t
+SET cost = u.cost, booked = u.cost, cost_basis = u.cost_basis, price_id = u.price_id, tier = u.tier, cost_split = u.cost_split
+FROM (SELECT unnest($1::uuid[]) AS run_id, unnest($2::bytea[]) AS call_key, unnest($3::integer[]) AS try_no,
+             unnest($4::numeric[]) AS cost, unnest($5::text[]) AS cost_basis, unnest($6::bigint[]) AS price_id,
+             unnest($7::text[]) AS tier, unnest($8::jsonb[]) AS cost_split) u
+WHERE t.run_id = u.run_id AND t.call_key = u.call_key AND t.try_no = u.try_no
+`
+
+type RecostTriesParams struct {
+	RunIds     []uuid.UUID
+	CallKeys   [][]byte
+	TryNos     []int32
+	Costs      []money.Pico
+	CostBases  []string
+	PriceIds   []int64
+	Tiers      []string
+	CostSplits [][]byte
+}
+
+func (q *Queries) RecostTries(ctx context.Context, arg RecostTriesParams) error {
+	_, err := q.db.Exec(ctx, recostTries,
+		arg.RunIds,
+		arg.CallKeys,
+		arg.TryNos,
+		arg.Costs,
+		arg.CostBases,
+		arg.PriceIds,
+		arg.Tiers,
+		arg.CostSplits,
+	)
+	return err
+}
+
+const sumSpend = `-- name: SumSpend :many
+SELECT (CASE WHEN $1::boolean THEN to_char(s.day, 'YYYY-MM-DD') ELSE '' END)::text AS day,
+       (CASE WHEN $2::boolean THEN s.tenant ELSE '' END)::text AS tenant,
+       (CASE WHEN $3::boolean THEN s.origin ELSE '' END)::text AS origin,
+       (CASE WHEN $4::boolean THEN s.provider ELSE '' END)::text AS provider,
+       (CASE WHEN $5::boolean THEN s.model ELSE '' END)::text AS model,
+       (CASE WHEN $6::boolean THEN s.class ELSE '' END)::text AS class,
+       sum(s.calls)::bigint AS calls, sum(s.answered)::bigint AS answered, sum(s.unpriced)::bigint AS unpriced,
+       sum(s.input_tokens)::bigint AS input_tokens, sum(s.cached_input_tokens)::bigint AS cached_input_tokens,
+       sum(s.cache_write_tokens)::bigint AS cache_write_tokens, sum(s.cache_write_1h_tokens)::bigint AS cache_write_1h_tokens,
+       sum(s.output_tokens)::bigint AS output_tokens, sum(s.reasoning_tokens)::bigint AS reasoning_tokens,
+       trim_scale(sum(s.cost))::text AS cost
+FROM llm.spend_day s
+WHERE s.day >= $7::date AND s.day <= $8::date AND ($9::text = '' OR s.tenant = $9)
+GROUP BY 1, 2, 3, 4, 5, 6
+ORDER BY sum(s.cost) DESC, 1, 2, 3, 4, 5, 6
+LIMIT $10
+`
+
+type SumSpendParams struct {
+	ByDay      bool
+	ByTenant   bool
+	ByOrigin   bool
+	ByProvider bool
+	ByModel    bool
+	ByClass    bool
+	FromDay    pgtype.Date
+	ToDay      pgtype.Date
+	Tenant     string
+	Most       int32
+}
+
+type SumSpendRow struct {
+	Day                string
+	Tenant             string
+	Origin             string
+	Provider           string
+	Model              string
+	Class              string
+	Calls              int64
+	Answered           int64
+	Unpriced           int64
+	InputTokens        int64
+	CachedInputTokens  int64
+	CacheWriteTokens   int64
+	CacheWrite1hTokens int64
+	OutputTokens       int64
+	ReasoningTokens    int64
+	Cost               string
+}
+
+// By the dimensions that are wanted, the dearest first; the others are empty. An empty tenant is every tenant.
+func (q *Queries) SumSpend(ctx context.Context, arg SumSpendParams) ([]SumSpendRow, error) {
+	rows, err := q.db.Query(ctx, sumSpend,
+		arg.ByDay,
+		arg.ByTenant,
+		arg.ByOrigin,
+		arg.ByProvider,
+		arg.ByModel,
+		arg.ByClass,
+		arg.FromDay,
+		arg.ToDay,
+		arg.Tenant,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []SumSpendRow{}
+	for rows.Next() {
+		var i SumSpendRow
+		if err := rows.Scan(
+			&i.Day,
+			&i.Tenant,
+			&i.Origin,
+			&i.Provider,
+			&i.Model,
+			&i.Class,
+			&i.Calls,
+			&i.Answered,
+			&i.Unpriced,
+			&i.InputTokens,
+			&i.CachedInputTokens,
+			&i.CacheWriteTokens,
+			&i.CacheWrite1hTokens,
+			&i.OutputTokens,
+			&i.ReasoningTokens,
+			&i.Cost,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
