@@ -220,6 +220,18 @@ func gatewayGuards() []Mutation {
 			New:    "s.store.TakeCorrected(ctx, a.key.RunID, digests, 1)",
 			Caught: test("./services/llmgateway", "TestI02_AnAnswerThatWasMisread"),
 		},
+		{
+			Name: "tokens per minute", Guard: "buckets fill with nine tenths of the limit", File: "services/llmgateway/permit/bucket.lua",
+			Old:    "levels[d] + 0.9 * limits[d] * elapsed / minute",
+			New:    "levels[d] + 1.9 * limits[d] * elapsed / minute",
+			Caught: test("./services/llmgateway/permit", "TestTokensPerMinuteHold"),
+		},
+		{
+			Name: "pause", Guard: "a pause holds for all replicas", File: "services/llmgateway/permit/sync.lua",
+			Old:    "if now >= g.open and now >= g.pause then",
+			New:    "if now >= g.open then",
+			Caught: test("./services/llmgateway/permit", "TestWhatWasLearned"),
+		},
 	}
 }
 

@@ -54,7 +54,7 @@ func newModel(t *testing.T, concurrency int, perMinute float64, admits func(*mod
 		random: rand.New(rand.NewPCG(1, 2)), now: 1e6, began: 1e6,
 	}
 	t.Cleanup(m.lua.Close)
-	require.NoError(t, m.lua.DoString(permit.BucketScript+permit.AdaptScript+"\nreturn learn, newborn()"))
+	require.NoError(t, m.lua.DoString(permit.AdaptScript()+"\nreturn learn, newborn()"))
 	m.learn = m.lua.Get(-2)
 	state, ok := m.lua.Get(-1).(*lua.LTable)
 	require.True(t, ok)

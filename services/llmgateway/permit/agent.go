@@ -69,7 +69,7 @@ type agent struct {
 
 func newAgent(deps Deps, cfg Config, group string, limit Limit) *agent {
 	return &agent{
-		deps: deps, cfg: cfg, group: group, limit: limit, script: redis.NewScript(syncScript), wake: make(chan struct{}, 1),
+		deps: deps, cfg: cfg, group: group, limit: limit, script: redis.NewScript(syncScript()), wake: make(chan struct{}, 1),
 		share: [classes]int{unlimited, unlimited}, users: map[flow]int{},
 	}
 }

@@ -1,8 +1,7 @@
 package permit
 
-// The parts of the script, for tests that run them alone.
-var (
-	BucketScript = bucketScript
-	AdaptScript  = adaptScript
-	SyncScript   = syncScript
-)
+// SyncScript is the whole script, for tests that run it alone.
+func SyncScript() string { return syncScript() }
+
+// AdaptScript is the part that moves the ceiling, with what it needs.
+func AdaptScript() string { return bucketScript + adaptScript }

@@ -35,9 +35,9 @@ var (
 	adaptScript string
 	//go:embed sync.lua
 	mainScript string
-
-	syncScript = fairScript + bucketScript + adaptScript + mainScript
 )
+
+func syncScript() string { return fairScript + bucketScript + adaptScript + mainScript }
 
 // question is what the script is asked. Lists are never nil: the script tells them from objects by that.
 type question struct {

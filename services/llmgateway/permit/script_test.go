@@ -117,7 +117,7 @@ func (s *script) ask(h *holder) scriptAnswer {
 	h.learned = nil
 	text, err := json.Marshal(q)
 	require.NoError(s.t, err)
-	answer, err := s.client.Eval(s.t.Context(), permit.SyncScript, []string{"p:permits:{g}"}, text).Text()
+	answer, err := s.client.Eval(s.t.Context(), permit.SyncScript(), []string{"p:permits:{g}"}, text).Text()
 	require.NoError(s.t, err)
 	var a scriptAnswer
 	require.NoError(s.t, json.Unmarshal([]byte(answer), &a))
