@@ -32,8 +32,8 @@ type group struct {
 	settled  []settlement
 	// corrected are calls whose stored answer was found good after all.
 	corrected []Key
-	recosted []recosted
-	bookings *bookings
+	recosted  []recosted
+	bookings  *bookings
 }
 
 // purse is a row of run_spend.
