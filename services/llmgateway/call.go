@@ -3,7 +3,6 @@ package llmgateway
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -181,95 +180,4 @@ func (s *Service) persist(c *store.Settle) error {
 // unknownFate is what is stored of a request when nothing can be said of its answer.
 func unknownFate(message string) store.Outcome {
 	return store.Outcome{State: store.TryAmbiguous, Reason: failure.ReasonAmbiguous, Basis: store.WorstCase, Message: message}
-}
-
-// attempt is the asking for one question: the targets tried so far, and what came of them.
-type attempt struct {
-	service *Service
-	flight  *flight
-	// models are those of when it began, whatever file is read meanwhile.
-	models *models
-	// begin ends with the run's deadline; call, from the first permit on, with llm_timeout.
-	begin  context.Context //nolint:containedctx // they bound the parts of one flight
-	call   context.Context //nolint:containedctx // see begin
-	cancel context.CancelFunc
-
-	// calls is how many requests were sent.
-	calls    int
-	failures []failure.Failure
-	last     outcome
-}
-
-func (a *attempt) close() {
-	if a.cancel != nil {
-		a.cancel()
-	}
-	a.service.models.putBack(a.models)
-}
-
-// run tries one target after the other. It is undecided when somebody else has taken the call meanwhile.
-func (a *attempt) run(found store.Found) (o outcome, decided bool) {
-	req := a.flight.ask.req
-	targets, ok := a.models.catalog.Route(req.GetRoute())
-	if !ok {
-		return outcome{failed: failedUnavailable("there is no route or model " + req.GetRoute())}, true
-	}
-	a.last.cost, a.last.spend = found.Cost, found.Spend
-	r := route{targets: targets, failures: req.GetFailures(), fallbackAfter: max(1, req.GetFallbackAfter())}
-	i := r.first(found.AmbiguousTargets)
-	if o, decided := a.enterLane(found, newRequest(a, targets[i])); decided {
-		return o, true
-	}
-	for {
-		t := newRequest(a, targets[i])
-		o, decided, f := t.do()
-		if !decided || f.Class == failure.None || f.Class == failure.Cancelled {
-			return o, decided
-		}
-		a.failures, a.last = append(a.failures, f), o
-		next, more := r.next(i, f)
-		if !more || a.calls >= int(req.GetCallsLeft()) || a.waitingFor().Err() != nil {
-			return a.giveUp(), true
-		}
-		i = next
-	}
-}
-
-// giveUp returns the failure that helps the step most, with the cost of all requests.
-func (a *attempt) giveUp() outcome {
-	o := a.last
-	o.failed = failedWith(mostUseful(a.failures))
-	return o
-}
-
-// interruptedWith is how the attempt ends when waiting for a permit was cut short: with the failure of a target that was
-// tried before, if there is one.
-func (a *attempt) interruptedWith(ctx context.Context, err error) outcome {
-	if len(a.failures) > 0 && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-		return a.giveUp()
-	}
-	o := a.service.interrupted(ctx, err)
-	o.cost, o.spend, o.calls = a.last.cost, a.last.spend, a.calls
-	return o
-}
-
-// waitingFor is the context under which a permit is awaited.
-func (a *attempt) waitingFor() context.Context {
-	if a.call != nil {
-		return a.call
-	}
-	return a.begin
-}
-
-// start begins llm_timeout with the first permit.
-func (a *attempt) start(wait time.Duration) {
-	if a.call == nil {
-		a.call, a.cancel = context.WithTimeout(a.flight.ctx, a.flight.ask.req.GetLlmTimeout().AsDuration())
-		a.flight.markGranted(wait)
-	}
-}
-
-// wasSent reports whether a request in the state may have reached its provider.
-func wasSent(state store.TryState) bool {
-	return slices.Contains([]store.TryState{store.TryAnswered, store.TryFailed, store.TryAmbiguous, store.TryCancelled}, state)
 }

@@ -38,17 +38,17 @@ type Config struct {
 
 	LogRequests string `help:"What the call log keeps of prompts: masked, with personal data and secrets masked; or none." enum:"masked,none" default:"masked"`
 
-	Grace        time.Duration `help:"How long calls in flight may take to end when the gateway is told to stop; longer than the longest llm_timeout." default:"130s"`
-	Lease        time.Duration `help:"How long a gateway may be silent before its calls in flight count as ambiguous." default:"10s"`
-	PermitTTL    time.Duration `name:"permit-ttl" help:"How long the permits of a silent gateway are kept for it." default:"2s"`
-	CommitLanes  int           `help:"How many groups of calls commit at the same time." default:"2"`
+	Grace       time.Duration `help:"How long calls in flight may take to end when the gateway is told to stop; longer than the longest llm_timeout." default:"130s"`
+	Lease       time.Duration `help:"How long a gateway may be silent before its calls in flight count as ambiguous." default:"10s"`
+	PermitTTL   time.Duration `name:"permit-ttl" help:"How long the permits of a silent gateway are kept for it." default:"2s"`
+	CommitLanes int           `help:"How many groups of calls commit at the same time." default:"2"`
 
 	EconomyGather  time.Duration `help:"How long requests of batches are gathered for a provider's batch API, on routes with economy: batch_api." default:"1m"`
 	EconomyLook    time.Duration `help:"How often a provider's batch is looked at." default:"30s"`
 	EconomyLeast   time.Duration `help:"The least time in which a provider's batch is worth trying." default:"2h"`
 	EconomyReserve time.Duration `help:"What is kept of the time until a run's deadline for asking in the usual way." default:"20m"`
 
-	ControlConns int32         `help:"Connections of the pool for leases and sweeps." default:"3"`
+	ControlConns int32 `help:"Connections of the pool for leases and sweeps." default:"3"`
 }
 
 // Validate returns all that is wrong with the configuration.
@@ -84,18 +84,24 @@ func (c Config) Validate() error {
 	return errors.Join(problems...)
 }
 
-// catalog reads what models there are.
-func (c Config) catalog(now time.Time) (*catalog.Catalog, error) {
-	switch {
-	case c.ModelsFile != "":
-		return catalog.Load(c.ModelsFile, os.LookupEnv, now)
-	case c.OpenAIBaseURL != "" || !c.OpenAIKey.IsZero():
-		base := c.OpenAIBaseURL
-		if base == "" {
-			base = catalog.OpenAIURL
-		}
-		return catalog.NewServer(catalog.Server{BaseURL: base, Model: c.OpenAIModel, Key: c.OpenAIKey, Price: c.OpenAIPrice}, now)
-	default:
+// catalog reads what models there are, from the models file if there is one.
+func (c Config) catalog(now time.Time) (*catalog.Catalog, *catalog.Source, error) {
+	if c.ModelsFile != "" {
+		source := catalog.NewSource(c.ModelsFile, os.LookupEnv)
+		known, err := source.Load(now)
+		return known, source, err
+	}
+	known, err := c.withoutFile(now)
+	return known, nil, err
+}
+
+func (c Config) withoutFile(now time.Time) (*catalog.Catalog, error) {
+	if c.OpenAIBaseURL == "" && c.OpenAIKey.IsZero() {
 		return catalog.NewSimulated(now)
 	}
+	base := c.OpenAIBaseURL
+	if base == "" {
+		base = catalog.OpenAIURL
+	}
+	return catalog.NewServer(catalog.Server{BaseURL: base, Model: c.OpenAIModel, Key: c.OpenAIKey, Price: c.OpenAIPrice}, now)
 }

@@ -33,7 +33,9 @@ const (
 // Every way in which a provider fails, with what the step is told and what is booked.
 func TestFailuresOfProviders(t *testing.T) {
 	b := newBench(t)
-	b.change = func(s string) string { return replace(s, "first_byte: 10s", "first_byte: 300ms, idle: 300ms") }
+	b.change = func(s string) string {
+		return "breaker: {failures: 1000}" + replace(s, "first_byte: 10s", "first_byte: 300ms, idle: 300ms")
+	}
 	g := b.gateway(nil)
 	for name, c := range map[string]struct {
 		fault   simulated.Fault
@@ -150,15 +152,14 @@ func TestFallbackToTheNextTarget(t *testing.T) {
 		fallbackAfter int32
 		provider      string
 	}{
-		"a passing failure":               {"500", 0, 1, "spare"},
-		"overload":                        {"503", 0, 1, "spare"},
-		"a limit of another group":        {"429", 0, 1, "spare"},
-		"quota, however few the failures": {"quota", 0, 2, "spare"},
-		"the second failure":              {"500", 1, 2, "spare"},
-		"the first of two":                {"500", 0, 2, ""},
-		"a wrong request":                 {"400", 0, 1, ""},
-		"a refused key":                   {"echo_key", 0, 1, ""},
-		"unknown fate":                    {"cut", 0, 1, ""},
+		"a passing failure":        {"500", 0, 1, "spare"},
+		"overload":                 {"503", 0, 1, "spare"},
+		"a limit of another group": {"429", 0, 1, "spare"},
+		"the second failure":       {"500", 1, 2, "spare"},
+		"the first of two":         {"500", 0, 2, ""},
+		"a wrong request":          {"400", 0, 1, ""},
+		"a refused key":            {"echo_key", 0, 1, ""},
+		"unknown fate":             {"cut", 0, 1, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.main.inject(t, simulated.Fault{Kind: c.fault, Count: 1})

@@ -30,39 +30,61 @@ type flight struct {
 	ctx context.Context //nolint:containedctx // the flight outlives every call that could carry it
 	end context.CancelCauseFunc
 
-	waiting chan struct{} // closed when it begins to wait for a permit
-	granted chan struct{} // closed when it has its first permit
-	done    chan struct{} // closed when outcome is set
+	done chan struct{} // closed when outcome is set
 
-	limit      string        // set before waiting is closed; the limit whose permit is awaited
-	permitWait time.Duration // set before granted is closed
-	outcome    outcome       // set before done is closed
+	outcome outcome // set before done is closed
 
 	mu    sync.Mutex
 	since time.Time // guarded by mu; PostgreSQL's clock when it began, zero before that is known
 	sent  bool      // guarded by mu; a request is at a provider, or may be
+	// progress is how far it is, and changed is closed and replaced when that changes.
+	progress progress      // guarded by mu
+	changed  chan struct{} // guarded by mu
+}
+
+// progress is how far a flight is, as its callers are told.
+type progress struct {
+	// limit is the one whose permit is awaited; empty if none is.
+	limit string
+	// grants counts the permits that they are told of, and permitWait is how long all were awaited.
+	grants     int
+	permitWait time.Duration
 }
 
 func newFlight(ctx context.Context, a *ask) *flight {
-	f := &flight{ask: a, waiting: make(chan struct{}), granted: make(chan struct{}), done: make(chan struct{})}
+	f := &flight{ask: a, done: make(chan struct{}), changed: make(chan struct{})}
 	f.ctx, f.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	return f
 }
 
 // markWaiting tells the followers that a permit of a limit is awaited.
 func (f *flight) markWaiting(limit string) {
-	if !isClosed(f.waiting) {
-		f.limit = limit
-		close(f.waiting)
-	}
+	f.advance(func(p *progress) { p.limit = limit })
 }
 
-// markGranted tells the followers that the first permit is there.
+// markGranted tells the followers that a permit is there: the first one, and every one of which they know that it was awaited.
 func (f *flight) markGranted(wait time.Duration) {
-	if !isClosed(f.granted) {
-		f.permitWait = wait
-		close(f.granted)
-	}
+	f.advance(func(p *progress) {
+		if p.grants == 0 || p.limit != "" {
+			p.grants++
+		}
+		p.limit, p.permitWait = "", p.permitWait+wait
+	})
+}
+
+func (f *flight) advance(change func(*progress)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change(&f.progress)
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// isAt returns how far it is, and a channel that is closed when that changes.
+func (f *flight) isAt() (progress, <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.progress, f.changed
 }
 
 // finish tells the followers how it ended.
@@ -109,58 +131,54 @@ func (f *flight) belongsTo(runID uuid.UUID, step string, generation int32) bool 
 // follow tells one caller how the flight goes, until it ends or the caller leaves. Leads is true for the caller that began
 // it.
 func (f *flight) follow(stream grpc.ServerStreamingServer[systemv1.GenerateResponse], leads bool) error {
-	waiting, granted := f.waiting, f.granted
+	var told progress
 	for {
+		at, changed := f.isAt()
+		if err := tell(stream, told, at); err != nil {
+			return err
+		}
+		told = at
 		select {
-		case <-waiting:
-			waiting = nil
-			if err := stream.Send(&systemv1.GenerateResponse{News: &systemv1.GenerateResponse_Waiting_{
-				Waiting: &systemv1.GenerateResponse_Waiting{Limit: f.limit},
-			}}); err != nil {
-				return err
-			}
-		case <-granted:
-			waiting, granted = nil, nil
-			if err := stream.Send(f.grant()); err != nil {
-				return err
-			}
+		case <-changed:
 		case <-f.done:
-			return f.last(stream, leads, granted != nil)
+			return f.last(stream, leads, told)
 		case <-stream.Context().Done():
 			return fault.Of(stream.Context().Err())
 		}
 	}
 }
 
-func (f *flight) grant() *systemv1.GenerateResponse {
-	return &systemv1.GenerateResponse{News: &systemv1.GenerateResponse_Granted_{
-		Granted: &systemv1.GenerateResponse_Granted{PermitWait: durationpb.New(f.permitWait)},
-	}}
+// tell sends what is new since a caller was told.
+func tell(stream grpc.ServerStreamingServer[systemv1.GenerateResponse], told, at progress) error {
+	switch {
+	case at.limit != "" && at.limit != told.limit:
+		return stream.Send(&systemv1.GenerateResponse{News: &systemv1.GenerateResponse_Waiting_{
+			Waiting: &systemv1.GenerateResponse_Waiting{Limit: at.limit},
+		}})
+	case at.limit == "" && at.grants > told.grants:
+		return stream.Send(&systemv1.GenerateResponse{News: &systemv1.GenerateResponse_Granted_{
+			Granted: &systemv1.GenerateResponse_Granted{PermitWait: durationpb.New(at.permitWait)},
+		}})
+	default:
+		return nil
+	}
 }
 
-// last sends the end of the story. Untold is true when the caller has not heard of a permit.
-func (f *flight) last(stream grpc.ServerStreamingServer[systemv1.GenerateResponse], leads, untold bool) error {
+// last sends the end of the story.
+func (f *flight) last(stream grpc.ServerStreamingServer[systemv1.GenerateResponse], leads bool, told progress) error {
 	if f.outcome.err != nil {
 		return f.outcome.err
 	}
-	if untold && isClosed(f.granted) {
-		if err := stream.Send(f.grant()); err != nil {
+	at, _ := f.isAt()
+	if at.grants > 0 {
+		at.limit = "" // whoever heard of a wait hears that it is over
+		if err := tell(stream, told, at); err != nil {
 			return err
 		}
 	}
 	err := stream.Send(f.outcome.message(f.ask, leads))
 	failpoint.Hit("gateway.answer.told")
 	return err
-}
-
-// isClosed reports whether a channel that carries nothing is closed. Only one goroutine may close it.
-func isClosed(c chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }
 
 // flights are all calls of this replica that are on their way.

@@ -22,7 +22,9 @@ import (
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	"pawl.internal/services/internal/clock"
 	"pawl.internal/services/internal/fault"
+	"pawl.internal/services/llmgateway/breaker"
 	"pawl.internal/services/llmgateway/budget"
+	"pawl.internal/services/llmgateway/catalog"
 	"pawl.internal/services/llmgateway/permit"
 	"pawl.internal/services/llmgateway/store"
 	"pawl.internal/services/llmgateway/tokens"
@@ -39,12 +41,15 @@ const (
 type Service struct {
 	systemv1.UnimplementedGatewayServiceServer
 
-	clock        clock.Clock
-	log          *slog.Logger
-	metrics      *metrics
-	store        *store.Store
-	permits      *permit.Pool
-	models       *shelf
+	clock    clock.Clock
+	log      *slog.Logger
+	metrics  *metrics
+	store    *store.Store
+	permits  *permit.Pool
+	models   *shelf
+	breakers *breaker.Set
+	// source is the models file; nil without one.
+	source       *catalog.Source
 	lease        *lease
 	budgets      *budget.Ledger
 	tokens       tokens.Counter
@@ -82,13 +87,13 @@ func (s *Service) Generate(
 
 // GetRoute says where a question to the name would go.
 func (s *Service) GetRoute(_ context.Context, req *systemv1.GetRouteRequest) (*systemv1.GetRouteResponse, error) {
-	targets, ok := s.models.current().catalog.Route(req.GetName())
+	route, ok := s.models.current().catalog.Route(req.GetName())
 	if !ok {
 		return nil, fault.New(faultv1.ErrorReason_ERROR_REASON_MODEL_UNKNOWN, "there is no route or model %q", req.GetName()).
 			WithMeta("model", req.GetName())
 	}
 	resp := &systemv1.GetRouteResponse{}
-	for _, t := range targets {
+	for _, t := range route.Targets {
 		resp.Targets = append(resp.Targets, t.Name())
 	}
 	return resp, nil
@@ -99,6 +104,7 @@ func (s *Service) Run(ctx context.Context) error {
 	var all errgroup.Group
 	for _, loop := range []func(context.Context) error{
 		s.store.Run, s.permits.Run, s.lease.run, s.budgets.Run, s.judge, s.watch, s.tell, s.sweep, s.tidy, s.economy.Run,
+		s.breakers.Run, s.reload,
 	} {
 		all.Go(func() error { return loop(ctx) })
 	}

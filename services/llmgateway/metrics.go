@@ -16,6 +16,8 @@ import (
 
 // metrics counts what is particular to the gateway. Providers and models are those of the models file.
 type metrics struct {
+	modelMetrics
+
 	calls    *prometheus.CounterVec
 	tries    *prometheus.CounterVec
 	latency  *prometheus.HistogramVec
@@ -46,12 +48,13 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		return prometheus.NewGauge(prometheus.GaugeOpts{Name: prefix + name, Help: help})
 	}
 	m := &metrics{
-		calls:   counters("calls_total", "Questions that were answered or given up, by result.", "result"),
-		tries:   counters("tries_total", "Requests to providers, by reason of their failure (ok for none).", "provider", "model", "reason"),
-		latency: histograms("try_duration_seconds", "Time from sending a request to its whole answer.", 0.001, "provider", "model"),
-		tokens:  counters("tokens_total", "Tokens that were paid, by kind.", "provider", "model", "kind"),
-		cost:    counters("cost_usd_total", "Money spent; for the exact amount see the call log.", "provider", "model"),
-		waits:   histograms("permit_wait_seconds", "Time that requests waited for a permit.", 0.0001, "group", "class"),
+		modelMetrics: newModelMetrics(registry),
+		calls:        counters("calls_total", "Questions that were answered or given up, by result.", "result"),
+		tries:        counters("tries_total", "Requests to providers, by reason of their failure (ok for none).", "provider", "model", "reason"),
+		latency:      histograms("try_duration_seconds", "Time from sending a request to its whole answer.", 0.001, "provider", "model"),
+		tokens:       counters("tokens_total", "Tokens that were paid, by kind.", "provider", "model", "kind"),
+		cost:         counters("cost_usd_total", "Money spent; for the exact amount see the call log.", "provider", "model"),
+		waits:        histograms("permit_wait_seconds", "Time that requests waited for a permit.", 0.0001, "group", "class"),
 		degraded: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: prefix + "permit_degraded", Help: "1 while Redis is away and the group is limited to this replica's share.",
 		}, []string{"group"}),

@@ -2,49 +2,30 @@ package llmgateway
 
 import (
 	"fmt"
-	"net/http"
 	"sync"
 
 	"pawl.internal/services/internal/clock"
 	"pawl.internal/services/llmgateway/catalog"
-	"pawl.internal/services/llmgateway/economy"
 	"pawl.internal/services/llmgateway/price"
-	"pawl.internal/services/llmgateway/provider"
-	"pawl.internal/services/llmgateway/provider/simulated"
 )
-
-// localBase is the address under which the simulated provider is asked; nothing listens there.
-const localBase = "http://simulated/v1"
 
 // models is everything that follows from one catalogue. It never changes; another models file makes other models.
 type models struct {
 	catalog  *catalog.Catalog
 	prices   price.List
 	accounts map[string]*account
-	// transports are closed when the models are replaced and nobody uses them any more.
-	transports []*http.Transport
 }
 
-// account is a provider as requests reach it.
-type account struct {
-	format format
-	// keys has at least one element: a provider that needs no key has an empty one.
-	keys []*keyed
-	// batches is the batch API, which is asked with the first key; nil if there is none.
-	batches economy.API
-}
-
-// keyed is one key of an account, and what asks with it.
-type keyed struct {
-	id     string
-	sender sender
-}
-
-// newModels makes a client for each key of each provider. Prices are the catalogue's, with their ids.
-func newModels(c *catalog.Catalog, prices []price.Row, clk clock.Clock) (*models, error) {
+// newModels makes an account for each provider. Prices are the catalogue's, with their ids. Of the models before, nil if there
+// are none, those accounts go on that nothing has changed for, with their connections and all they have learned.
+func newModels(c *catalog.Catalog, prices []price.Row, clk clock.Clock, before *models) (*models, error) {
 	m := &models{catalog: c, prices: price.NewList(prices), accounts: map[string]*account{}}
 	for _, p := range c.Providers {
-		a, err := m.open(p, clk)
+		if before != nil && before.accounts[p.Name].serves(p, c.Models(p.Name)) {
+			m.accounts[p.Name] = before.accounts[p.Name]
+			continue
+		}
+		a, err := newAccount(p, c.Models(p.Name), clk)
 		if err != nil {
 			return nil, fmt.Errorf("provider %s: %w", p.Name, err)
 		}
@@ -53,52 +34,8 @@ func newModels(c *catalog.Catalog, prices []price.Row, clk clock.Clock) (*models
 	return m, nil
 }
 
-func (m *models) open(p *catalog.Provider, clk clock.Clock) (*account, error) {
-	f, err := formatOf(p.Format)
-	if err != nil {
-		return nil, err
-	}
-	client := provider.NewClient(clk, m.transport(p, clk), p.Timeouts)
-	keys := p.Keys
-	if len(keys) == 0 {
-		keys = []catalog.Key{{}}
-	}
-	a := &account{format: f}
-	for _, k := range keys {
-		s, err := f.open(client, baseOf(p), k.Secret)
-		if err != nil {
-			return nil, err
-		}
-		a.keys = append(a.keys, &keyed{id: k.ID, sender: s})
-	}
-	if f.batches != nil {
-		a.batches, err = f.batches(client, baseOf(p), keys[0].Secret)
-	}
-	return a, err
-}
-
-// transport leads to a provider: over the network, or into this process.
-func (m *models) transport(p *catalog.Provider, clk clock.Clock) http.RoundTripper {
-	if p.Kind == catalog.Simulated {
-		return provider.Local{Handler: simulated.New(simulated.Config{Models: m.catalog.Models(p.Name)}, clk)}
-	}
-	t := provider.NewTransport(p.Timeouts)
-	m.transports = append(m.transports, t)
-	return t
-}
-
-func baseOf(p *catalog.Provider) string {
-	if p.Kind == catalog.Simulated {
-		return localBase
-	}
-	return p.BaseURL
-}
-
-func (m *models) close() {
-	for _, t := range m.transports {
-		t.CloseIdleConnections()
-	}
-}
+// has reports whether the account is one of these models'.
+func (m *models) has(a *account) bool { return m != nil && m.accounts[a.provider.Name] == a }
 
 // shelf holds the models of now, for those who begin, and those of before as long as calls use them.
 type shelf struct {
@@ -154,13 +91,34 @@ func (s *shelf) close() {
 	s.now.close()
 }
 
-// tidy closes models that are not those of now and that nobody uses. s.mu is held.
+func (m *models) close() {
+	for _, a := range m.accounts {
+		a.close()
+	}
+}
+
+// tidy closes what only these models have, if nobody uses them any more. s.mu is held.
 func (s *shelf) tidy(m *models) {
 	if s.users[m] > 0 {
 		return
 	}
 	delete(s.users, m)
-	if m != s.now {
-		m.close()
+	for _, a := range m.accounts {
+		if !s.uses(a) {
+			a.close()
+		}
 	}
+}
+
+// uses reports whether models of now, or of before that calls still use, have the account. s.mu is held.
+func (s *shelf) uses(a *account) bool {
+	if s.now.has(a) {
+		return true
+	}
+	for m := range s.users {
+		if m.has(a) {
+			return true
+		}
+	}
+	return false
 }

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"time"
 
+	systemv1 "pawl.internal/gen/pawl/system/v1"
 	"pawl.internal/services/internal/failpoint"
 	"pawl.internal/services/internal/fault"
+	"pawl.internal/services/llmgateway/breaker"
 	"pawl.internal/services/llmgateway/budget"
 	"pawl.internal/services/llmgateway/catalog"
 	"pawl.internal/services/llmgateway/failure"
@@ -22,6 +24,14 @@ type request struct {
 	// account is the target's provider, and key the one of its keys that is used.
 	account *account
 	key     *keyed
+	// pass is the breaker's.
+	pass *breaker.Pass
+	// messages are what is asked; note says so if that is not all of the question. Fits is false if it cannot be cut enough.
+	messages []*systemv1.Message
+	note     string
+	fits     bool
+	// keyNews is true when it was news that the key was refused.
+	keyNews bool
 	price   price.Card
 	// tier is the service tier that is asked for; empty for the standard one.
 	tier  price.Tier
@@ -30,31 +40,43 @@ type request struct {
 	hold *budget.Hold
 }
 
-// newRequest prepares a request to the target.
-func newRequest(a *attempt, t catalog.Target) *request {
-	account := a.models.accounts[t.Provider.Name]
-	return &request{attempt: a, target: t, account: account, key: account.keys[0]}
+// newRequest prepares a request to the target with one of its provider's keys; nil is for the first one.
+func newRequest(a *attempt, t catalog.Target, key *keyed) *request {
+	r := &request{attempt: a, target: t, account: a.models.accounts[t.Provider.Name], key: key}
+	if key == nil {
+		r.key = r.account.keys[0]
+	}
+	r.fits = r.fit()
+	return r
 }
 
-// do waits for a permit, records the request, sends it and stores what came of it, in this order. It is undecided when the
-// call was taken by somebody else. The failure is none when the outcome is final in any case.
-func (r *request) do() (o outcome, decided bool, f failure.Failure) {
+// do waits for a permit, records the request, sends it and stores what came of it, in this order.
+func (r *request) do() tried {
 	r.price, _ = r.models.prices.At(r.target.Provider.Name, r.target.Model, r.service.clock.Now())
+	if !r.fits {
+		return r.skip(tooLong(r.target))
+	}
 	if refused, f := r.refused(); f.Class != failure.None {
-		return refused, true, f
+		return tried{outcome: refused, failure: f, decided: true}
 	}
 	asked := r.service.clock.Now()
 	ctx := r.waitingFor()
 	permit, err := r.acquire(ctx)
 	if err != nil {
-		o, f = r.withoutPermit(ctx, err)
-		return o, true, f
+		o, f := r.withoutPermit(ctx, err)
+		return tried{outcome: o, failure: f, decided: true, skipped: true}
 	}
 	defer permit.Release()
 	wait := r.service.clock.Now().Sub(asked)
 	_, lane := r.flight.ask.class()
 	r.service.metrics.waits.WithLabelValues(r.target.Provider.Group, lane).Observe(wait.Seconds())
 	r.start(wait)
+	var rest time.Duration
+	if r.pass, rest = r.service.breakers.Enter(r.call, breakerOf(r.target)); r.pass == nil {
+		permit.Unsent()
+		return r.skip(resting(r.target, rest))
+	}
+	defer r.pass.Done(breaker.Neither)
 	// From here on the gateway waits for the end also when it stops: a row without an answer would be ambiguous.
 	r.flight.markSent(true)
 	defer r.flight.markSent(false)
@@ -63,13 +85,12 @@ func (r *request) do() (o outcome, decided bool, f failure.Failure) {
 	recorded := r.service.clock.Now()
 	if o, verdict := r.record(wait); verdict != store.Admitted {
 		permit.Unsent()
-		undecided := verdict == store.Taken || verdict == store.Unclear
-		return o, !undecided, f
+		return tried{outcome: o, decided: verdict != store.Taken && verdict != store.Unclear}
 	}
 	failpoint.Hit("gateway.call.recorded")
 	if o, ok := r.mayStillSend(recorded); !ok {
 		permit.Unsent()
-		return o, true, f
+		return final(o)
 	}
 	sent := r.service.clock.Now()
 	x, latency := r.send()
@@ -77,8 +98,28 @@ func (r *request) do() (o outcome, decided bool, f failure.Failure) {
 	reading := r.read(x)
 	r.settlePermit(permit, sent, x, reading) // storing needs none
 	failpoint.Hit("gateway.permit.released")
-	o, f = r.settle(x, reading, latency)
-	return o, true, f
+	r.pass.Done(healthOf(x, reading.Failure))
+	r.learn(reading.Failure)
+	o, f := r.settle(x, reading, latency)
+	return tried{outcome: o, failure: f, decided: true}
+}
+
+// final is how an attempt ends that nothing can go on.
+func final(o outcome) tried { return tried{outcome: o, decided: true} }
+
+// learn takes over what the answer says of the key and of the account.
+func (r *request) learn(f failure.Failure) {
+	now := r.service.clock.Now()
+	r.account.heard(f, now)
+	refused, news := r.key.heard(f, now)
+	r.keyNews = news && refused
+	if !news {
+		return
+	}
+	r.service.metrics.setKeyRefused(r.target.Provider.Name, r.key.id, refused)
+	if !refused {
+		r.service.log.Info("provider accepts our key again", "provider", r.target.Provider.Name, "key", r.key.id)
+	}
 }
 
 // record takes the key, reserves the worst case, and writes the request down, durably.
@@ -139,7 +180,7 @@ func (r *request) send() (provider.Exchange, time.Duration) {
 func (r *request) question() provider.Request {
 	a := r.flight.ask
 	return provider.Request{
-		ID: a.name(), Model: r.target.Model, Messages: a.req.GetMessages(), Schema: a.req.GetOutputSchema(),
+		ID: a.name(), Model: r.target.Model, Messages: r.messages, Schema: a.req.GetOutputSchema(),
 		Tools: a.req.GetTools(), ToolChoice: a.req.GetToolChoice(), Embed: a.req.GetEmbed(), Dimensions: int(a.req.GetDimensions()),
 		Params: a.req.GetParams(), MaxOutputTokens: r.maxOutput(),
 	}
@@ -225,6 +266,9 @@ func (r *request) outcome(x provider.Exchange, reading provider.Reading) store.O
 		FinishReason: reading.FinishReason, RequestID: reading.RequestID, Body: x.Body, Usage: reading.Usage,
 	}
 	r.cost(&o, x, reading)
+	if o.Message == "" {
+		o.Message = r.note
+	}
 	return o
 }
 
@@ -252,7 +296,9 @@ func (r *request) report(x provider.Exchange, reading provider.Reading) {
 	}
 	switch reading.Failure.Class {
 	case failure.Auth:
-		r.service.log.Error("provider refuses our key or address", attrs...)
+		if r.keyNews || !refusesKey(reading.Failure) {
+			r.service.log.Error("provider refuses our key or address", append(attrs, "key", r.key.id)...)
+		}
 	case failure.Quota, failure.Model, failure.Region, failure.Unsure:
 		r.service.log.Warn("request failed", attrs...)
 	case failure.None:

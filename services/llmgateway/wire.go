@@ -9,6 +9,7 @@ import (
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	"pawl.internal/services/internal/boot"
 	"pawl.internal/services/internal/pg"
+	"pawl.internal/services/llmgateway/breaker"
 	"pawl.internal/services/llmgateway/budget"
 	"pawl.internal/services/llmgateway/economy"
 	"pawl.internal/services/llmgateway/permit"
@@ -97,30 +98,18 @@ func (s *Service) endLease(ctx context.Context) {
 }
 
 func (s *Service) openModels(ctx context.Context, p *boot.Process, cfg Config) error {
-	known, err := cfg.catalog(p.Clock.Now())
+	known, source, err := cfg.catalog(p.Clock.Now())
 	if err != nil {
 		return fmt.Errorf("models: %w", err)
 	}
-	for _, warning := range known.Warnings {
-		p.Log.WarnContext(ctx, "models file", "warning", warning)
-	}
-	prices, err := s.store.PutPrices(ctx, known.Prices)
-	if err != nil {
+	s.source = source
+	if err := s.activate(ctx, known); err != nil {
 		return err
 	}
-	models, err := newModels(known, prices, p.Clock)
-	if err != nil {
-		return err
-	}
-	s.models.replace(models)
 	p.OnStop("llm-gateway providers", closeTime, func(context.Context) error {
 		s.models.close()
 		return nil
 	})
-	for _, provider := range known.Providers {
-		p.Log.InfoContext(ctx, "provider", "name", provider.Name, "kind", provider.Kind, "base_url", provider.BaseURL,
-			"keys", len(provider.Keys), "models", known.Models(provider.Name))
-	}
 	return nil
 }
 
@@ -134,6 +123,11 @@ func (s *Service) openPermits(ctx context.Context, p *boot.Process, cfg Config) 
 		Replicas: s.lease.replicas, Degraded: s.metrics.setDegraded,
 	}, permit.Config{TTL: cfg.PermitTTL, Limits: limitsOf(s.models.current().catalog)})
 	p.Metrics.MustRegister(permitCollector{s.permits})
+	s.breakers = breaker.New(breaker.Deps{
+		Redis: client, Prefix: cfg.Redis.Prefix, Replica: s.lease.holder.String(), Clock: p.Clock, Log: p.Log,
+		Changed: s.metrics.setBreaker, Gone: s.metrics.dropBreaker,
+	})
+	s.breakers.Retain(breakersOf(s.models.current().catalog))
 	return nil
 }
 

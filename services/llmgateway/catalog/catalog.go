@@ -4,8 +4,10 @@
 package catalog
 
 import (
+	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	"pawl.internal/services/internal/config"
 	"pawl.internal/services/internal/money"
@@ -59,6 +61,23 @@ type Provider struct {
 	// Group is the limit group that its requests count toward.
 	Group    string
 	Timeouts provider.Timeouts
+	// Breaker says when its targets are left alone.
+	Breaker Breaker
+}
+
+// Breaker says when a target is left alone, and how long at first.
+type Breaker struct {
+	// Failures is how many requests must have failed within Window, and at least half of all.
+	Failures int
+	Window   time.Duration
+	Pause    time.Duration
+}
+
+// or fills in what is not set.
+func (b Breaker) or(other Breaker) Breaker {
+	return Breaker{
+		Failures: cmp.Or(b.Failures, other.Failures), Window: cmp.Or(b.Window, other.Window), Pause: cmp.Or(b.Pause, other.Pause),
+	}
 }
 
 // Group is a limit that one or several providers share, as the account does that they are charged to.
@@ -86,12 +105,24 @@ type Target struct {
 	Model    string
 	// MaxOutputTokens bounds answers for which the question sets no bound.
 	MaxOutputTokens int64
+	// MaxInputTokens is how much of the question this target is asked at most, about; 0 for all of it.
+	MaxInputTokens int64
+	// Weight is its share of the questions among the targets of the same Rank; 0 where the order alone counts.
+	Weight, Rank int
 	// Match holds the failures that lead here; empty for a target of the ordinary order.
 	Match []Condition
 }
 
 // Name is "provider/model".
 func (t Target) Name() string { return t.Provider.Name + "/" + t.Model }
+
+// Simulates reports whether the model's name goes on with faults that a simulated one is to have.
+func (t Target) Simulates() bool { return strings.Contains(t.Model, "?") }
+
+// same reports whether the other target asks the same model in the same way.
+func (t Target) same(other Target) bool {
+	return t.Name() == other.Name() && t.MaxInputTokens == other.MaxInputTokens && slices.Equal(t.Match, other.Match)
+}
 
 // MatchesOn reports whether the failure leads to this target.
 func (t Target) MatchesOn(c Condition) bool { return slices.Contains(t.Match, c) }
@@ -110,35 +141,46 @@ type Catalog struct {
 	// Warnings are for the log: what was read and is most likely not what was meant.
 	Warnings []string
 
-	routes map[string][]Target
-	// economy has the routes with economy: batch_api.
-	economy map[string]bool
+	routes map[string]Route
 }
 
-// Route returns the targets of a name in their order: a route's, or else the one target whose model has that name. The name
+// Route returns what a name stands for: a route, or else the one target whose model has that name. The name
 // of a simulated model may go on with "?" and the faults that it is to have.
-func (c *Catalog) Route(name string) ([]Target, bool) {
-	if targets, ok := c.routes[name]; ok {
-		return targets, true
+func (c *Catalog) Route(name string) (Route, bool) {
+	if r, ok := c.routes[name]; ok {
+		return r, true
 	}
 	model, _, _ := strings.Cut(name, "?")
 	for _, route := range c.RouteNames() {
-		for _, t := range c.routes[route] {
+		for _, t := range c.routes[route].Targets {
 			if t.Model == name || t.Model == model && t.Provider.Kind == Simulated {
 				// Asked for by name, it is tried first.
-				t.Model, t.Match = name, nil
-				return []Target{t}, true
+				t.Model, t.Match, t.Weight, t.Rank, t.MaxInputTokens = name, nil, 0, 0, 0
+				return Route{Name: name, Targets: []Target{t}}, true
 			}
 		}
 	}
-	return nil, false
+	return Route{}, false
+}
+
+// Targets returns every target that a route names, each once, in the order of their routes.
+func (c *Catalog) Targets() []Target {
+	var all []Target
+	for _, name := range c.RouteNames() {
+		for _, t := range c.routes[name].Targets {
+			if !slices.ContainsFunc(all, func(other Target) bool { return other.Name() == t.Name() }) {
+				all = append(all, t)
+			}
+		}
+	}
+	return all
 }
 
 // Models returns the models of a provider that targets name, without the faults that simulated ones may carry.
 func (c *Catalog) Models(provider string) []string {
 	var names []string
 	for _, route := range c.RouteNames() {
-		for _, t := range c.routes[route] {
+		for _, t := range c.routes[route].Targets {
 			if name, _, _ := strings.Cut(t.Model, "?"); t.Provider.Name == provider && !slices.Contains(names, name) {
 				names = append(names, name)
 			}

@@ -74,6 +74,7 @@ func TestAFileIsReadWhole(t *testing.T) {
 	require.Equal(t, catalog.Provider{
 		Name: "main", Kind: catalog.OpenAI, Format: "openai", BaseURL: "https://llm.example/v1",
 		Keys: []catalog.Key{{ID: "LLM_KEY", Secret: config.NewSecret("sk-1")}}, Group: "account-1",
+		Breaker: catalog.Breaker{Failures: 10, Window: 30 * time.Second, Pause: 5 * time.Second},
 		Timeouts: provider.Timeouts{
 			Connect: time.Second, Write: 2 * time.Second, FirstByte: 3 * time.Second,
 			FirstEvent: 5 * time.Second, Idle: 4 * time.Second, Total: 6 * time.Second,
@@ -87,8 +88,9 @@ func TestAFileIsReadWhole(t *testing.T) {
 	}, c.Groups)
 	require.Empty(t, c.Warnings)
 
-	targets, ok := c.Route("default")
+	route, ok := c.Route("default")
 	require.True(t, ok)
+	targets := route.Targets
 	require.Equal(t, "main/small-1", targets[0].Name())
 	require.Equal(t, int64(900), targets[0].MaxOutputTokens)
 	require.Equal(t, int64(4096), targets[1].MaxOutputTokens)
@@ -119,17 +121,17 @@ func TestAModelMayBeNamedInsteadOfARoute(t *testing.T) {
 	t.Parallel()
 	c, err := load(t, full)
 	require.NoError(t, err)
-	targets, ok := c.Route("large-1")
+	route, ok := c.Route("large-1")
 	require.True(t, ok)
-	require.Len(t, targets, 1)
-	require.Empty(t, targets[0].Match)
+	require.Len(t, route.Targets, 1)
+	require.Empty(t, route.Targets[0].Match)
 	for _, unknown := range []string{"large-2", "large-1?503", "any-other?503"} {
 		_, ok = c.Route(unknown)
 		require.False(t, ok, unknown)
 	}
-	targets, ok = c.Route("any?503*1")
+	route, ok = c.Route("any?503*1")
 	require.True(t, ok, "simulated models take faults in their names")
-	require.Equal(t, "sim/any?503*1", targets[0].Name())
+	require.Equal(t, "sim/any?503*1", route.Targets[0].Name())
 }
 
 func TestKeysMayStandInFiles(t *testing.T) {
@@ -152,7 +154,7 @@ func TestEveryMistakeIsNamedWithItsPlace(t *testing.T) {
 		"empty":            {"", "m: the file is empty"},
 		"two documents":    {full + "---\na: 1\n", "m: line"},
 		"no YAML":          {"providers: [", "m: yaml: line 1"},
-		"not a mapping":    {"[]", "m:1:1: must be a mapping of limits, prices, providers, routes"},
+		"not a mapping":    {"[]", "m:1:1: must be a mapping of breaker, limits, prices, providers, routes"},
 		"unknown field":    {change("base_url:", "base_ulr:"), `m:5:5: providers[0]: unknown field "base_ulr"; did you mean "base_url"?`},
 		"twice":            {change("kind: openai", "kind: openai\n    kind: openai"), `m:5:5: providers[0]: "kind" is given twice`},
 		"no name":          {change("name: main", "limit_group: x"), `"name" is missing`},
@@ -212,10 +214,10 @@ func TestWithoutAFileTheSimulatedProviderServesAndCosts(t *testing.T) {
 	t.Parallel()
 	c, err := catalog.NewSimulated(today)
 	require.NoError(t, err)
-	targets, ok := c.Route("default")
+	route, ok := c.Route("default")
 	require.True(t, ok)
-	require.Equal(t, catalog.Simulated, targets[0].Provider.Kind)
-	row := rowAt(t, c, "simulated", targets[0].Model, today)
+	require.Equal(t, catalog.Simulated, route.Targets[0].Provider.Kind)
+	row := rowAt(t, c, "simulated", route.Targets[0].Model, today)
 	require.False(t, row.Input.IsZero() || row.Output.IsZero())
 }
 
@@ -234,9 +236,9 @@ func TestAServerFromTheEnvironment(t *testing.T) {
 			t.Parallel()
 			c, err := catalog.NewServer(s.server, today)
 			require.NoError(t, err)
-			targets, ok := c.Route("default")
+			route, ok := c.Route("default")
 			require.True(t, ok)
-			require.Equal(t, "openai/"+s.server.Model, targets[0].Name())
+			require.Equal(t, "openai/"+s.server.Model, route.Targets[0].Name())
 			row := rowAt(t, c, "openai", s.server.Model, today)
 			require.Equal(t, s.input, row.Input.PerMillion().String())
 			require.Equal(t, s.output, row.Output.PerMillion().String())

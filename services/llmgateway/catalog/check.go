@@ -23,6 +23,7 @@ func (f *file) check(now time.Time) {
 		f.known(p, byName)
 	}
 	f.checkLimits()
+	f.checkBreakers()
 	prices := price.NewList(f.catalog.Prices)
 	for _, t := range f.targets {
 		if !f.known(t, byName) {
@@ -33,7 +34,9 @@ func (f *file) check(now time.Time) {
 			f.complain(t.node, t.path, "no price of %s/%s holds today: add one to prices, or one with free: true", t.provider, t.model)
 		}
 		t.target.Provider = byName[t.provider]
-		f.catalog.routes[t.route] = append(f.catalog.routes[t.route], t.target)
+		r := f.catalog.routes[t.route]
+		r.Targets = append(r.Targets, t.target)
+		f.catalog.routes[t.route] = r
 	}
 	f.checkRoutes()
 }
@@ -68,17 +71,12 @@ func groupsOf(providers []*Provider) iter.Seq[string] {
 	}
 }
 
-// checkRoutes complains about routes none of whose targets would ever be tried first.
-func (f *file) checkRoutes() {
-	for name, targets := range f.catalog.routes {
-		if slices.ContainsFunc(targets, func(t Target) bool { return len(t.Match) == 0 }) {
-			continue
-		}
-		for _, t := range f.targets {
-			if t.route == name {
-				f.complain(t.node, t.path, "every target of the route %q has a match: one must be tried first", name)
-				break
-			}
-		}
+func keysOf[V any](m map[string]V) iter.Seq[string] { return maps.Keys(m) }
+
+// checkBreakers fills in what the providers leave out about their breakers.
+func (f *file) checkBreakers() {
+	common := f.breakers.or(defaultBreaker())
+	for _, p := range f.catalog.Providers {
+		p.Breaker = p.Breaker.or(common)
 	}
 }

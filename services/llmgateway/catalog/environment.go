@@ -49,7 +49,7 @@ func KnownPrices() ([]price.Row, error) {
 
 // NewSimulated returns the catalogue of the simulated provider alone.
 func NewSimulated(now time.Time) (*Catalog, error) {
-	return parse("simulated.yaml", simulatedFile, nil, now)
+	return (&file{}).parse("simulated.yaml", simulatedFile, now)
 }
 
 // Server describes one OpenAI-compatible server, as far as a few variables can.
@@ -74,6 +74,7 @@ func NewServer(s Server, now time.Time) (*Catalog, error) {
 	}
 	p := &Provider{
 		Name: openAIProvider, Kind: OpenAI, Format: openai.Format, BaseURL: s.BaseURL, Group: openAIProvider, Timeouts: defaultTimeouts(),
+		Breaker: defaultBreaker(),
 	}
 	if !s.Key.IsZero() {
 		p.Keys = []Key{{ID: "OPENAI_API_KEY", Secret: s.Key}}
@@ -86,9 +87,9 @@ func NewServer(s Server, now time.Time) (*Catalog, error) {
 		Providers: []*Provider{p},
 		Groups:    map[string]Group{p.Group: group},
 		Prices:    rows,
-		routes: map[string][]Target{
-			defaultRoute: {{Provider: p, Model: s.Model, MaxOutputTokens: defaultMaxOutputTokens}},
-		},
+		routes: map[string]Route{defaultRoute: {
+			Name: defaultRoute, Targets: []Target{{Provider: p, Model: s.Model, MaxOutputTokens: defaultMaxOutputTokens}},
+		}},
 	}, nil
 }
 

@@ -28,31 +28,49 @@ func defaultTimeouts() provider.Timeouts {
 	}
 }
 
+func defaultBreaker() Breaker {
+	return Breaker{Failures: 10, Window: 30 * time.Second, Pause: 5 * time.Second}
+}
+
 // Environment looks up an environment variable, as os.LookupEnv does.
 type Environment func(name string) (string, bool)
 
 // Load reads a models file. The error lists everything that is wrong, each with line and column. Every target must have a
 // price that holds at now.
 func Load(path string, env Environment, now time.Time) (*Catalog, error) {
-	content, err := os.ReadFile(path) //nolint:gosec // the operator names the file
+	return (&file{env: env}).load(path, now)
+}
+
+func (f *file) load(path string, now time.Time) (*Catalog, error) {
+	content, err := f.readFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read models file: %w", err)
 	}
-	return parse(path, content, env, now)
+	return f.parse(path, content, now)
 }
 
-func parse(path string, content []byte, env Environment, now time.Time) (*Catalog, error) {
+// readFile reads the models file, or one that it names.
+func (f *file) readFile(name string) ([]byte, error) {
+	content, err := os.ReadFile(name) //nolint:gosec // the operator names the file
+	if f.read != nil {
+		f.read(name, content, err)
+	}
+	return content, err
+}
+
+func (f *file) parse(path string, content []byte, now time.Time) (*Catalog, error) {
 	root, err := document(content)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	f := &file{env: env, folder: filepath.Dir(path), catalog: &Catalog{Groups: map[string]Group{}, routes: map[string][]Target{}}}
+	f.folder, f.catalog = filepath.Dir(path), &Catalog{Groups: map[string]Group{}, routes: map[string]Route{}}
 	f.mapping(root, "", fields{
-		"providers": func(n *yaml.Node, p string) { f.list(n, p, f.provider) },
-		"limits":    func(n *yaml.Node, p string) { f.entries(n, p, f.limit) },
-		"routes":    func(n *yaml.Node, p string) { f.entries(n, p, f.route) },
-		"prices":    func(n *yaml.Node, p string) { f.list(n, p, f.price) },
+		"providers":        func(n *yaml.Node, p string) { f.list(n, p, f.provider) },
+		"limits":           func(n *yaml.Node, p string) { f.entries(n, p, f.limit) },
+		"routes":           func(n *yaml.Node, p string) { f.entries(n, p, f.route) },
+		"prices":           func(n *yaml.Node, p string) { f.list(n, p, f.price) },
 		"unpriced_reserve": f.unpricedReserve,
+		"breaker":          func(n *yaml.Node, p string) { f.breaker(&f.breakers, n, p) },
 	}, "providers", "routes")
 	f.check(now)
 	return f.catalog, f.err(path)
@@ -81,9 +99,15 @@ type file struct {
 	folder  string
 	catalog *Catalog
 
+	// read is told of every file that is read, with its content or why there is none; may be nil.
+	read func(name string, content []byte, err error)
+
 	targets []place
 	prices  []place
 	limits  []place
+	routes  []routeText
+	// breakers holds for providers that say nothing else.
+	breakers Breaker
 }
 
 // place is where something stands that is checked once everything is read.

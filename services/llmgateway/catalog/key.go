@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -38,7 +37,7 @@ func (f *file) keyFromFile(dst *Key) func(*yaml.Node, string) {
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(f.folder, name)
 		}
-		value, err := os.ReadFile(name) //nolint:gosec // the operator names the file
+		value, err := f.readFile(name)
 		switch {
 		case err != nil:
 			f.complain(n, path, "%v", err)

@@ -20,6 +20,7 @@ func (f *file) provider(n *yaml.Node, path string) {
 		"api_key_file": f.keyFromFile(&single),
 		"api_keys":     func(n *yaml.Node, path string) { f.keys(p, n, path) },
 		"limit_group":  f.text(&p.Group),
+		"breaker":      func(n *yaml.Node, path string) { f.breaker(&p.Breaker, n, path) },
 		"timeouts":     func(n *yaml.Node, path string) { f.timeouts(&p.Timeouts, n, path) },
 	}, "name", "kind")
 	if p.Group == "" {
@@ -61,6 +62,12 @@ func (f *file) address(p *Provider, n *yaml.Node, path string) {
 	case p.Kind == Simulated && (p.BaseURL != "" || len(p.Keys) > 0):
 		f.complain(n, path, "a simulated provider has no address and no key")
 	}
+}
+
+func (f *file) breaker(b *Breaker, n *yaml.Node, path string) {
+	f.mapping(n, path, fields{
+		"failures": f.positive(&b.Failures), "window": f.duration(&b.Window), "pause": f.duration(&b.Pause),
+	})
 }
 
 func (f *file) timeouts(t *provider.Timeouts, n *yaml.Node, path string) {

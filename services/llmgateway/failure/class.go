@@ -97,6 +97,10 @@ const (
 	ReasonMismatch    = "schema_mismatch"
 	ReasonTruncated   = "truncated"
 	ReasonUnavailable = "model_unavailable"
+	ReasonAuth        = "auth"
+	ReasonQuota       = "quota_exhausted"
+	ReasonContext     = "context_too_long"
+	ReasonBreaker     = "breaker_open"
 	ReasonDeadline    = "deadline_exceeded"
 	ReasonBudget      = "budget_exceeded"
 	ReasonInput       = "invalid_input"
@@ -114,13 +118,13 @@ func reasonOf(class Class, status int) string {
 	case Unsure:
 		return ReasonTimeout
 	case Quota:
-		return "quota_exhausted"
+		return ReasonQuota
 	case Auth:
-		return "auth"
+		return ReasonAuth
 	case Invalid:
 		return ReasonInput
 	case Context:
-		return "context_too_long"
+		return ReasonContext
 	case Content:
 		return "content_refused"
 	case Model:
