@@ -27,6 +27,7 @@ type cli struct {
 	Pipelines client.Pipelines `cmd:"" group:"Use it" help:"Check, store and list pipelines."`
 	Spend     client.Spend     `cmd:"" group:"Use it" help:"Show what was spent, by model, pipeline, day, tenant."`
 	Budget    client.Budget    `cmd:"" group:"Use it" help:"Show and set what a tenant may spend in a month."`
+	Limits    client.Limits    `cmd:"" group:"Use it" help:"Show how the limits of the models' providers stand: ceilings, requests in flight, callers in line."`
 
 	Calls callsCmd `cmd:"" group:"Use it" help:"Look at what models were asked, and what they answered; read stored answers again."`
 
