@@ -65,15 +65,15 @@ func (s *Service) resolve(f *flight) outcome {
 		}
 		f.markBegun(found.Since)
 		if found.State == "" {
-			if earlier, ok, err := s.corrected(begin, f.ask); err != nil {
+			if key, earlier, ok, err := s.corrected(begin, f.ask); err != nil {
 				return s.interrupted(begin, err)
 			} else if ok {
-				return s.replay(f, earlier)
+				return s.replay(f, key, earlier)
 			}
 		}
 		switch found.State {
 		case store.CallAnswered:
-			return s.replay(f, found)
+			return s.replay(f, f.ask.key, found)
 		case store.CallInFlight:
 			if found.InLane {
 				return a.inLane(found)
@@ -122,7 +122,7 @@ func (s *Service) interrupted(ctx context.Context, err error) outcome {
 }
 
 // replay answers with what is stored. The body is read anew: it is the truth.
-func (s *Service) replay(f *flight, found store.Found) outcome {
+func (s *Service) replay(f *flight, key store.Key, found store.Found) outcome {
 	x := provider.Exchange{
 		Status: found.Answer.HTTPStatus, Body: found.Answer.Body, Sent: true, TooLong: len(found.Answer.Body) >= provider.MaxBody,
 	}
@@ -137,13 +137,13 @@ func (s *Service) replay(f *flight, found store.Found) outcome {
 	if reading.Failure.Class != failure.None {
 		o.failed = failedWith(reading.Failure)
 	}
-	s.count(f)
+	s.count(f, key)
 	return o
 }
 
 // count notes that a stored answer was used again. An answer is worth more than its count.
-func (s *Service) count(f *flight) {
-	if err := s.store.Submit(context.WithoutCancel(f.ctx), &store.Replay{Key: f.ask.key}); err != nil {
+func (s *Service) count(f *flight, key store.Key) {
+	if err := s.store.Submit(context.WithoutCancel(f.ctx), &store.Replay{Key: key}); err != nil {
 		s.log.Warn("replay not counted", "run_id", f.ask.key.RunID, "error", err)
 	}
 }
