@@ -232,6 +232,36 @@ func gatewayGuards() []Mutation {
 			New:    "if now >= g.open then",
 			Caught: test("./services/llmgateway/permit", "TestWhatWasLearned"),
 		},
+		{
+			Name: "cut stream of Anthropic's", Guard: "a stream without message_stop is no success", File: "services/llmgateway/provider/anthropic/stream.go",
+			Old:    "case !a.whole: // what",
+			New:    "case !a.whole && a.answer.StopReason == \"\": // what",
+			Caught: test("./services/llmgateway/provider/anthropic", "TestFormat"),
+		},
+		{
+			Name: "cut stream of Gemini's", Guard: "a stream without a finish reason is no success", File: "services/llmgateway/provider/gemini/stream.go",
+			Old:    "len(a.Candidates) > 0 && a.Candidates[0].FinishReason != \"\"",
+			New:    "len(a.Candidates) > 0",
+			Caught: test("./services/llmgateway/provider/gemini", "TestFormat"),
+		},
+		{
+			Name: "thoughts of Gemini's", Guard: "thoughts are billed beside what was said", File: "services/llmgateway/provider/gemini/usage.go",
+			Old:    "Output: c.Candidates + c.Thoughts,",
+			New:    "Output: c.Candidates,",
+			Caught: test("./services/llmgateway/price", "TestAnswersCostWhatTheyCost"),
+		},
+		{
+			Name: "sum of the counts", Guard: "counts that do not add up are not billed", File: "services/llmgateway/provider/openai/usage.go",
+			Old:    "n.Total != nil && *n.Total != u.Input+u.Output ||",
+			New:    "",
+			Caught: test("./services/llmgateway/provider/openai", "TestFormat"),
+		},
+		{
+			Name: "refused before it is sent", Guard: "what a format cannot say costs no permit and no row", File: "services/llmgateway/request.go",
+			Old:    "if refused, f := r.refused(); f.Class != failure.None {",
+			New:    "if refused, f := r.refused(); f.Class == failure.Unsure {",
+			Caught: test("./services/llmgateway", "TestArgumentsThatAreNoJSON"),
+		},
 	}
 }
 
