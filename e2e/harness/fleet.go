@@ -30,7 +30,7 @@ func listeners(p dev.Ports) []string {
 	return []string{
 		"--intake-rest", loopback(p.REST), "--grpc-listen", loopback(p.GRPC), "--admin-listen", loopback(p.Admin),
 		"--orchestrator-listen", loopback(p.Orchestrator), "--llm-gateway-listen", loopback(p.LLMGateway),
-		"--step-runner-listen", loopback(p.StepRunner),
+		"--step-runner-listen", loopback(p.StepRunner), "--llm-gateway-endpoint", loopback(p.OpenAI),
 	}
 }
 
@@ -158,7 +158,7 @@ func (f *Fleet) lay() {
 			r := &Replica{Name: fmt.Sprintf("%s-%d", service, n+1), Service: service, ports: dev.PortsFrom(f.freeBase(taken))}
 			r.REST, r.Admin = "http://"+loopback(r.ports.REST), "http://"+loopback(r.ports.Admin)
 			r.address = map[string]string{
-				serve.Orchestrator: loopback(r.ports.Orchestrator), serve.LLMGateway: loopback(r.ports.LLMGateway),
+				serve.Orchestrator: loopback(r.ports.Orchestrator), serve.LLMGateway: loopback(r.ports.LLMGateway), serve.Intake: loopback(r.ports.GRPC),
 			}[service]
 			f.replicas = append(f.replicas, r)
 		}
@@ -210,7 +210,8 @@ func (f *Fleet) launch(r *Replica) {
 func (f *Fleet) arguments(r *Replica) []string {
 	args := append([]string{"serve", r.Service, "--log-format", "json"}, listeners(r.ports)...)
 	args = append(args,
-		"--orchestrator-address", f.target(r, serve.Orchestrator), "--llm-gateway-address", f.target(r, serve.LLMGateway))
+		"--orchestrator-address", f.target(r, serve.Orchestrator), "--llm-gateway-address", f.target(r, serve.LLMGateway),
+		"--intake-address", f.Of(serve.Intake)[0].address) // only for the keys of the gateways' endpoints
 	if r.Service == serve.LLMGateway && f.Provider != nil {
 		provider := f.routedURL(r, ToProvider, f.Provider.URL)
 		args = append(args, "--llm-gateway-models-file", f.Provider.modelsFileAt(provider, usualConcurrency))

@@ -149,7 +149,8 @@ func (s *System) Serve(service string) (url string) {
 	ports := dev.PortsFrom(base)
 	args := append([]string{"serve", service}, listeners(ports)...)
 	process := s.launch(append(args,
-		"--orchestrator-address", loopback(s.ports.Orchestrator), "--llm-gateway-address", loopback(s.ports.LLMGateway))...)
+		"--orchestrator-address", loopback(s.ports.Orchestrator), "--llm-gateway-address", loopback(s.ports.LLMGateway),
+		"--intake-address", loopback(s.ports.GRPC))...)
 	process.AwaitOK("http://" + loopback(ports.Admin) + "/readyz")
 	return "http://" + loopback(ports.REST)
 }

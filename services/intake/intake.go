@@ -56,13 +56,14 @@ type Service struct {
 	stop     sync.Once
 }
 
-// Register adds the services of the public API.
+// Register adds the services of the public API, and what other services ask about keys.
 func (s *Service) Register(r grpc.ServiceRegistrar) {
 	pawlv1.RegisterRunServiceServer(r, s)
 	pawlv1.RegisterDocumentServiceServer(r, s)
 	pawlv1.RegisterJobServiceServer(r, s)
 	pawlv1.RegisterPipelineServiceServer(r, s)
 	pawlv1.RegisterStatsServiceServer(r, s)
+	systemv1.RegisterAccessServiceServer(r, access{keys: s.keys})
 }
 
 // RESTAddress is where the REST API listens.

@@ -27,6 +27,8 @@ type ask struct {
 	request []byte
 	// bytes is the length of everything that the model is to read.
 	bytes int
+	// outside: it belongs to no run. The run's id is that of a scope then.
+	outside bool
 }
 
 // newAsk computes the call key: SHA-256 over run, step, shard, generation, ask number and the request, in canonical JSON.

@@ -54,7 +54,7 @@ func (a *attempt) run(found store.Found) (o outcome, decided bool) {
 		}
 		a.failures, a.last = append(a.failures, t.failure), t.outcome
 		next, more := r.next(i, t.failure, t.skipped)
-		if !more || a.isSpent() || a.waitingFor().Err() != nil {
+		if !more || a.isSpent() || a.waitingFor().Err() != nil || a.flight.speech.begun() {
 			return a.giveUp(), true
 		}
 		i = next
@@ -87,7 +87,7 @@ func (a *attempt) try(r *route, i int) tried {
 		q := newRequest(a, r.targets[i], key)
 		t := q.do()
 		mayWalk := refusesKey(t.failure) || emptiesKey(t.failure) && !a.isSpent()
-		if !mayWalk || t.skipped || a.waitingFor().Err() != nil {
+		if !mayWalk || t.skipped || a.waitingFor().Err() != nil || a.flight.speech.begun() {
 			return t
 		}
 		used = append(used, key)

@@ -19,6 +19,8 @@ const (
 	mostLanes  = 64
 	// leastEconomy is the shortest time of the economy lane's loops.
 	leastEconomy = 50 * time.Millisecond
+	// mostBodyBytes bounds what is kept of a request, also in the call log.
+	mostBodyBytes = 64 << 20
 )
 
 // Config is what the gateway is told at its start.
@@ -37,6 +39,10 @@ type Config struct {
 	OpenAIPrice   string        `name:"openai-price" help:"What that model costs, in US dollars per million tokens; or 'free'. Known for OpenAI's own models." env:"PAWL_OPENAI_PRICE" placeholder:"input=0.40,cached_input=0.10,output=1.60"`
 
 	LogRequests string `help:"What the call log keeps of prompts: masked, with personal data and secrets masked; or none." enum:"masked,none" default:"masked"`
+
+	Endpoint             string        `help:"Address of the OpenAI-compatible endpoint; empty for none." default:"127.0.0.1:8082" placeholder:"host:port"`
+	EndpointMaxBodyBytes int64         `help:"Largest body of a request to the endpoint, in bytes." default:"20971520"`
+	EndpointTimeout      time.Duration `help:"How long a request to the endpoint may wait for its permit and its answer, if it does not say." default:"10m"`
 
 	Grace       time.Duration `help:"How long calls in flight may take to end when the gateway is told to stop; longer than the longest llm_timeout." default:"130s"`
 	Lease       time.Duration `help:"How long a gateway may be silent before its calls in flight count as ambiguous." default:"10s"`
@@ -65,6 +71,12 @@ func (c Config) Validate() error {
 	}
 	if c.PermitTTL < leastLease || c.PermitTTL > time.Minute {
 		problems = append(problems, fmt.Errorf("permit-ttl must be %s to %s", leastLease, time.Minute))
+	}
+	if c.Endpoint != "" && (c.EndpointMaxBodyBytes < 1<<10 || c.EndpointMaxBodyBytes > mostBodyBytes) {
+		problems = append(problems, fmt.Errorf("endpoint-max-body-bytes must be 1024 to %d", mostBodyBytes))
+	}
+	if c.Endpoint != "" && (c.EndpointTimeout < time.Second || c.EndpointTimeout > time.Hour) {
+		problems = append(problems, errors.New("endpoint-timeout must be 1s to 1h"))
 	}
 	if c.CommitLanes < 1 || c.CommitLanes > mostLanes {
 		problems = append(problems, fmt.Errorf("commit-lanes must be 1 to %d", mostLanes))

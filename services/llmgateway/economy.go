@@ -63,12 +63,13 @@ func (a *attempt) enterLane(found store.Found, r *request) (o outcome, decided b
 	return outcome{}, false
 }
 
-// item is what the lane needs of the question; false if it goes the usual way.
+// item is what the lane needs of the question; false if it goes the usual way. So does what belongs to no run: nobody could be
+// told hours later.
 func (a *attempt) item(found store.Found, r *request) (*store.Item, bool) {
 	q, api := a.flight.ask, r.account.batches
 	class, _ := q.class()
 	left := a.timeLeft() - a.service.economy.reserve
-	if class != permit.Batch || api == nil || found.LaneTries > 0 || left < a.service.economy.least ||
+	if q.outside || class != permit.Batch || api == nil || found.LaneTries > 0 || left < a.service.economy.least ||
 		len(q.req.GetEmbed()) > 0 || !a.models.catalog.Economy(q.req.GetRoute()) {
 		return nil, false
 	}

@@ -29,6 +29,8 @@ type flight struct {
 	// ctx ends when the flight is to be ended from outside; its cause says why.
 	ctx context.Context //nolint:containedctx // the flight outlives every call that could carry it
 	end context.CancelCauseFunc
+	// speech is what the model has said until now, where somebody listens.
+	speech *speech
 
 	done chan struct{} // closed when outcome is set
 
@@ -52,7 +54,7 @@ type progress struct {
 }
 
 func newFlight(ctx context.Context, a *ask) *flight {
-	f := &flight{ask: a, done: make(chan struct{}), changed: make(chan struct{})}
+	f := &flight{ask: a, speech: newSpeech(), done: make(chan struct{}), changed: make(chan struct{})}
 	f.ctx, f.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	return f
 }

@@ -180,6 +180,7 @@ func (b *bench) gateway(change func(*llmgateway.Config)) *gateway {
 	u := &unit{killed: make(chan struct{})}
 	table := []boot.Entry{
 		{Name: "orchestrator", Build: func(context.Context, *boot.Process) (boot.Service, error) { return b.orders, nil }},
+		{Name: "intake", Build: func(context.Context, *boot.Process) (boot.Service, error) { return access{}, nil }},
 		{Name: llmgateway.Name, Grace: 5 * time.Second, Build: func(ctx context.Context, p *boot.Process) (boot.Service, error) {
 			s, err := llmgateway.Build(ctx, p, cfg)
 			u.Service = s
@@ -188,7 +189,7 @@ func (b *bench) gateway(change func(*llmgateway.Config)) *gateway {
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(b.t.Context()))
 	ended := make(chan error, 1)
-	go func() { ended <- boot.Run(ctx, p, table, []string{"orchestrator", llmgateway.Name}) }()
+	go func() { ended <- boot.Run(ctx, p, table, []string{"orchestrator", "intake", llmgateway.Name}) }()
 	g := &gateway{metrics: p.Metrics}
 	g.stop = sync.OnceFunc(func() {
 		cancel()

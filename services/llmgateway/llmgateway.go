@@ -59,6 +59,7 @@ type Service struct {
 	// logRequests is what the call log keeps of requests.
 	logRequests string
 	ping        func(context.Context) error
+	endpoint    endpoint
 	// ended ends when nothing can be stored any more.
 	ended context.Context //nolint:containedctx // it bounds flights, which belong to no call
 	stop  context.CancelFunc
@@ -75,14 +76,27 @@ func (s *Service) Generate(
 	if err != nil {
 		return err
 	}
-	f, leads, err := s.flights.join(stream.Context(), a)
+	f, leads, err := s.board(stream.Context(), a, false)
 	if err != nil {
 		return err
+	}
+	return f.follow(stream, leads)
+}
+
+// board returns the flight that answers the question, and sees to it that it flies. Leads is true for the caller that began
+// it. Live asks for the answer in pieces, as the model says them.
+func (s *Service) board(ctx context.Context, a *ask, live bool) (f *flight, leads bool, err error) {
+	f, leads, err = s.flights.join(ctx, a)
+	if err != nil {
+		return nil, false, err
+	}
+	if live {
+		f.speech.want()
 	}
 	if leads {
 		go s.fly(f) // ends by itself; Drain waits for it
 	}
-	return f.follow(stream, leads)
+	return f, leads, nil
 }
 
 // GetRoute says where a question to the name would go.
@@ -104,7 +118,7 @@ func (s *Service) Run(ctx context.Context) error {
 	var all errgroup.Group
 	for _, loop := range []func(context.Context) error{
 		s.store.Run, s.permits.Run, s.lease.run, s.budgets.Run, s.judge, s.watch, s.tell, s.sweep, s.tidy, s.economy.Run,
-		s.breakers.Run, s.reload,
+		s.breakers.Run, s.reload, s.endpoint.serve,
 	} {
 		all.Go(func() error { return loop(ctx) })
 	}
@@ -125,6 +139,9 @@ func (s *Service) tidy(ctx context.Context) error {
 		}
 		if err := s.store.FoldSpend(ctx); err != nil && ctx.Err() == nil {
 			s.log.WarnContext(ctx, "spend of replicas that are gone cannot be folded", "error", err)
+		}
+		if err := s.store.ForgetScopes(ctx); err != nil && ctx.Err() == nil {
+			s.log.WarnContext(ctx, "idempotency keys that are over cannot be forgotten", "error", err)
 		}
 	}
 }
@@ -148,6 +165,7 @@ func (s *Service) Ready(ctx context.Context) error {
 // when ctx ends are aborted: their fate is unknown then, and stored so.
 func (s *Service) Drain(ctx context.Context) {
 	s.flights.close()
+	defer s.endpoint.drain(ctx, s.log)()
 	for _, f := range s.flights.where(func(f *flight) bool { return !f.isSent() }) {
 		f.end(errStopping)
 	}

@@ -131,7 +131,8 @@ func (r *request) record(wait time.Duration) (outcome, store.Verdict) {
 	}
 	b := &store.Begin{
 		Key: a.key, Question: r.service.question(a), AmbiguousOK: a.req.GetAmbiguousOk(), Budget: a.budget(), Epoch: a.req.GetSpendEpoch(),
-		Batch: a.batch(),
+		Batch:   a.batch(),
+		Outside: a.outside,
 		Sending: store.Sending{
 			Provider: r.target.Provider.Name, Model: r.target.Model, Format: r.account.format.name, KeyID: r.key.id,
 			MaxOutputTokens: r.maxOutput(), PriceID: r.row().ID, WorstCase: worst, Holder: r.service.lease.holder, PermitWait: wait,
@@ -183,6 +184,7 @@ func (r *request) question() provider.Request {
 		ID: a.name(), Model: r.target.Model, Messages: r.messages, Schema: a.req.GetOutputSchema(),
 		Tools: a.req.GetTools(), ToolChoice: a.req.GetToolChoice(), Embed: a.req.GetEmbed(), Dimensions: int(a.req.GetDimensions()),
 		Params: a.req.GetParams(), MaxOutputTokens: r.maxOutput(),
+		Stream: r.flight.speech.begin(r.target.Model), Heard: r.flight.speech.hear,
 	}
 }
 

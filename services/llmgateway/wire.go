@@ -33,7 +33,7 @@ func Build(ctx context.Context, p *boot.Process, cfg Config) (*Service, error) {
 	s := &Service{clock: p.Clock, log: p.Log, metrics: newMetrics(p.Metrics), flights: newFlights(), models: newShelf(), logRequests: cfg.LogRequests}
 	s.ended, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	for _, part := range []func(context.Context, *boot.Process, Config) error{
-		s.openStore, s.openModels, s.openPermits, s.openOrchestrator,
+		s.openStore, s.openModels, s.openPermits, s.openOrchestrator, s.openEndpoint,
 	} {
 		if err := part(ctx, p, cfg); err != nil {
 			return nil, err

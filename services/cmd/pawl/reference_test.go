@@ -188,7 +188,7 @@ func registryOfAll(t *testing.T) *prometheus.Registry {
 	_, err := parser(t, &c).Parse([]string{
 		"serve", "all", "--database-url", database.URL, "--redis-url", keys.URL, "--redis-prefix", keys.Prefix,
 		"--grpc-listen", anywhere, "--orchestrator-listen", anywhere, "--llm-gateway-listen", anywhere,
-		"--step-runner-listen", anywhere, "--intake-rest", anywhere, "--admin-listen", "",
+		"--step-runner-listen", anywhere, "--intake-rest", anywhere, "--admin-listen", "", "--llm-gateway-endpoint", anywhere,
 	})
 	require.NoError(t, err)
 	p := serve.NewProcess(c.Serve.Config, slog.New(slog.DiscardHandler))

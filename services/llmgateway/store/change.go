@@ -40,6 +40,8 @@ type newPurse struct {
 	budget *money.Pico
 	epoch  int32
 	batch  uuid.UUID
+	// outside: it is not a run's.
+	outside bool
 }
 
 // lane sorts changes of one run into one lane: they lock the same row.
@@ -103,14 +105,18 @@ type Begin struct {
 	Item *Item
 	// Batch is the run's; zero for none.
 	Batch uuid.UUID
+	// Outside: the call belongs to no run, so nobody is told what was spent.
+	Outside bool
 
 	// Verdict and TryNo are the result.
 	Verdict Verdict
 	TryNo   int32
 }
 
-func (b *Begin) key() Key         { return b.Key }
-func (b *Begin) purse() *newPurse { return &newPurse{b.Question.Tenant, b.Budget, b.Epoch, b.Batch} }
+func (b *Begin) key() Key { return b.Key }
+func (b *Begin) purse() *newPurse {
+	return &newPurse{tenant: b.Question.Tenant, budget: b.Budget, epoch: b.Epoch, batch: b.Batch, outside: b.Outside}
+}
 
 func (b *Begin) size() int {
 	if b.Item != nil {

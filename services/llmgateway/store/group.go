@@ -46,7 +46,9 @@ type purse struct {
 	version         int64
 	epoch           int32
 	closedAt        time.Time
-	changed         bool
+	// outside: it is not a run's, so nobody is told what was spent.
+	outside bool
+	changed bool
 	// owed is true when spent has changed.
 	owed bool
 }
@@ -152,7 +154,7 @@ func (g *group) take(r db.ReadGroupRow) {
 	if g.purses[r.RunID] == nil {
 		g.purses[r.RunID] = &purse{
 			runID: r.RunID, tenant: r.Tenant, batch: orNobody(r.BatchID), budget: r.Budget, reserved: r.Reserved, spent: r.Spent, version: r.Version, epoch: r.Epoch,
-			closedAt: orZero(r.ClosedAt),
+			closedAt: orZero(r.ClosedAt), outside: r.Outside,
 		}
 	}
 	if r.CallState == "" {
@@ -219,6 +221,7 @@ func (g *group) makePurses(ctx context.Context, changes []Change) error {
 		rows.Budgets = append(rows.Budgets, orNone(wanted[id].budget))
 		rows.Epochs = append(rows.Epochs, wanted[id].epoch)
 		rows.BatchIds = append(rows.BatchIds, wanted[id].batch)
+		rows.Outside = append(rows.Outside, wanted[id].outside)
 	}
 	return g.query.MakePurses(ctx, rows)
 }
@@ -323,7 +326,7 @@ func (p *purse) settle(t *try, cost money.Pico) {
 	if cost != t.cost {
 		p.spent += cost - t.cost
 		p.version++
-		p.owed = true
+		p.owed = !p.outside
 	}
 }
 

@@ -113,7 +113,7 @@ func (s *system) takeFolder(ctx context.Context) error {
 
 // checkPorts fails early, and with the way out, where a port is taken.
 func (s *system) checkPorts(ctx context.Context) error {
-	for _, port := range []int{s.ports.REST, s.ports.GRPC, s.ports.Admin, s.ports.Orchestrator, s.ports.LLMGateway} {
+	for _, port := range []int{s.ports.REST, s.ports.GRPC, s.ports.Admin, s.ports.OpenAI, s.ports.Orchestrator, s.ports.LLMGateway} {
 		if err := probe(ctx, port); err != nil {
 			return fmt.Errorf("port %d is taken: choose others with --port-base, such as --port-base 18080 (%w)", port, err)
 		}
@@ -137,7 +137,7 @@ func (s *system) prepare(ctx context.Context) error {
 	return s.record.update(func(r *Record) {
 		*r = Record{
 			REST: "http://" + loopback(s.ports.REST), GRPC: loopback(s.ports.GRPC),
-			Admin: "http://" + loopback(s.ports.Admin), APIKey: key,
+			Admin: "http://" + loopback(s.ports.Admin), APIKey: key, OpenAI: "http://" + loopback(s.ports.OpenAI) + "/v1",
 			DatabaseURL: database, RedisURL: s.cfg.Serve.Redis.URL.Reveal(), RedisPrefix: s.cfg.Serve.Redis.Prefix,
 			DataDir: s.cfg.DataDir, PID: os.Getpid(), Services: map[string]ServiceRecord{},
 		}

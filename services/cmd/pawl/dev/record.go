@@ -21,6 +21,8 @@ type Record struct {
 	GRPC   string `json:"grpc"`
 	Admin  string `json:"admin"`
 	APIKey string `json:"api_key"`
+	// OpenAI is the base URL of the OpenAI-compatible endpoint.
+	OpenAI string `json:"openai"`
 	// DatabaseURL and RedisURL reach the stores; RedisPrefix begins every key of the system.
 	DatabaseURL string `json:"database_url"`
 	RedisURL    string `json:"redis_url"`
@@ -121,6 +123,7 @@ func (r Record) Describe(w io.Writer) {
 Pawl is running.
 
   REST     %s        gRPC  %s
+  OpenAI   %s        for OpenAI's clients: this as base URL, and the API key
   health   %s/healthz    metrics  %s/metrics
   API key  %s
   data     %s
@@ -133,5 +136,5 @@ Try it in another terminal:
   bin/pawl documents extract examples/contracts/01-*.txt --data-dir %s
 
 Ctrl-C stops it.
-`, r.REST, r.GRPC, r.Admin, r.Admin, r.APIKey, r.DataDir, r.REST, r.APIKey, r.DataDir)
+`, r.REST, r.GRPC, r.OpenAI, r.Admin, r.Admin, r.APIKey, r.DataDir, r.REST, r.APIKey, r.DataDir)
 }

@@ -28,7 +28,7 @@ func (s *system) serve(ctx context.Context) error {
 	cfg.Network.GRPCListen, cfg.Network.AdminListen = loopback(s.ports.GRPC), loopback(s.ports.Admin)
 	cfg.Network.OrchestratorListen, cfg.Network.LLMGatewayListen = loopback(s.ports.Orchestrator), loopback(s.ports.LLMGateway)
 	cfg.Network.StepRunnerListen = loopback(s.ports.StepRunner)
-	cfg.Intake.REST = loopback(s.ports.REST)
+	cfg.Intake.REST, cfg.LLMGateway.Endpoint = loopback(s.ports.REST), loopback(s.ports.OpenAI)
 	return serve.Run(ctx, serve.NewProcess(cfg, s.log), cfg, serve.Names())
 }
 
@@ -43,7 +43,8 @@ func (s *system) processes() []process {
 	return []process{
 		{serve.Orchestrator, s.ports.OrchestratorAdmin, []string{"--orchestrator-listen=" + loopback(s.ports.Orchestrator)}},
 		{serve.LLMGateway, s.ports.LLMGatewayAdmin, []string{
-			"--llm-gateway-listen=" + loopback(s.ports.LLMGateway), "--llm-gateway-grace=" + s.cfg.Serve.LLMGateway.Grace.String(),
+			"--llm-gateway-listen=" + loopback(s.ports.LLMGateway), "--llm-gateway-endpoint=" + loopback(s.ports.OpenAI),
+			"--llm-gateway-grace=" + s.cfg.Serve.LLMGateway.Grace.String(), "--intake-address=dns:///" + loopback(s.ports.GRPC),
 		}},
 		{serve.StepRunner, s.ports.StepRunnerAdmin, []string{"--step-runner-listen=" + loopback(s.ports.StepRunner)}},
 		{serve.Intake, s.ports.Admin, []string{

@@ -105,5 +105,5 @@ WHERE r.status IN ('queued', 'running', 'needs_review') AND s.closed_at IS NOT N
 
 const pursesOfNobody = `
 SELECT s.run_id::text, s.run_id, 'has spent ' || s.spent || ' USD and does not exist'
-FROM (SELECT run_id, spent FROM llm.run_spend ORDER BY run_id DESC LIMIT $1) s
+FROM (SELECT run_id, spent FROM llm.run_spend WHERE NOT outside ORDER BY run_id DESC LIMIT $1) s
 WHERE NOT EXISTS (SELECT FROM core.pipeline_run r WHERE r.id = s.run_id)`

@@ -116,7 +116,7 @@ func serveOn(t *testing.T, database string, keys *testkit.Keys, names ...string)
 	_, err = parser.Parse([]string{
 		"--database-url", database, "--redis-url", keys.URL, "--redis-prefix", keys.Prefix,
 		"--grpc-listen", anywhere, "--orchestrator-listen", anywhere, "--llm-gateway-listen", anywhere,
-		"--step-runner-listen", anywhere, "--intake-rest", anywhere, "--admin-listen", "",
+		"--step-runner-listen", anywhere, "--intake-rest", anywhere, "--admin-listen", "", "--llm-gateway-endpoint", anywhere,
 	})
 	require.NoError(t, err)
 	p := serve.NewProcess(c.Config, slog.New(slog.DiscardHandler))

@@ -54,6 +54,7 @@ type Network struct {
 	AdminListen        string `help:"Address of health and metrics of the process; empty for none." default:"127.0.0.1:8081"`
 
 	OrchestratorAddress string `help:"Where the orchestrator is, when it is not in this process." default:"dns:///127.0.0.1:9091"`
+	IntakeAddress       string `help:"Where intake's gRPC API is, when it is not in this process." default:"dns:///127.0.0.1:9090"`
 	LLMGatewayAddress   string `name:"llm-gateway-address" help:"Where the LLM gateway is, when it is not in this process." default:"dns:///127.0.0.1:9092"`
 
 	Profiles   bool          `help:"Serve Go's profiles below /debug/pprof on the admin address."`
@@ -93,7 +94,7 @@ func NewProcess(c Config, log *slog.Logger) *boot.Process {
 			LLMGateway: c.Network.LLMGatewayListen, StepRunner: c.Network.StepRunnerListen,
 		},
 		Peers: map[string]string{
-			Orchestrator: c.Network.OrchestratorAddress, LLMGateway: c.Network.LLMGatewayAddress,
+			Orchestrator: c.Network.OrchestratorAddress, LLMGateway: c.Network.LLMGatewayAddress, Intake: c.Network.IntakeAddress,
 		},
 		Admin: c.Network.AdminListen, Profiles: c.Network.Profiles, Reflection: c.Network.Reflection,
 		StopDelay: c.Network.StopDelay,
@@ -127,7 +128,7 @@ func table(c Config) []boot.Entry {
 	return []boot.Entry{
 		{Name: Orchestrator, Needs: []string{LLMGateway}, Build: build(orchestrator.Build, c.Orchestrator)},
 		{
-			Name: LLMGateway, Needs: []string{Orchestrator}, Grace: c.LLMGateway.Grace,
+			Name: LLMGateway, Needs: []string{Orchestrator, Intake}, Grace: c.LLMGateway.Grace,
 			Build: build(llmgateway.Build, c.LLMGateway),
 		},
 		{

@@ -220,9 +220,9 @@ func (q *Queries) LockPurses(ctx context.Context, runIds []uuid.UUID) error {
 
 const makePurses = `-- name: MakePurses :exec
 
-INSERT INTO llm.run_spend (run_id, tenant, budget, epoch, batch_id)
+INSERT INTO llm.run_spend (run_id, tenant, budget, epoch, batch_id, outside)
 SELECT unnest($1::uuid[]), unnest($2::text[]), NULLIF(unnest($3::numeric[]), -1), unnest($4::integer[]),
-       NULLIF(unnest($5::uuid[]), '00000000-0000-0000-0000-000000000000')
+       NULLIF(unnest($5::uuid[]), '00000000-0000-0000-0000-000000000000'), unnest($6::boolean[])
 ON CONFLICT DO NOTHING
 `
 
@@ -232,6 +232,7 @@ type MakePursesParams struct {
 	Budgets  []money.Pico
 	Epochs   []int32
 	BatchIds []uuid.UUID
+	Outside  []bool
 }
 
 // What a group of changes reads and writes, in this order. Keys are joined rather than listed in the condition: so the
@@ -244,6 +245,7 @@ func (q *Queries) MakePurses(ctx context.Context, arg MakePursesParams) error {
 		arg.Budgets,
 		arg.Epochs,
 		arg.BatchIds,
+		arg.Outside,
 	)
 	return err
 }
@@ -303,7 +305,7 @@ func (q *Queries) OweSpend(ctx context.Context, arg OweSpendParams) error {
 
 const readGroup = `-- name: ReadGroup :many
 SELECT (SELECT clock_timestamp())::timestamptz AS now,
-       s.run_id, s.tenant, s.batch_id, s.budget, s.reserved, s.spent, s.version, s.epoch, s.closed_at,
+       s.run_id, s.tenant, s.batch_id, s.budget, s.reserved, s.spent, s.version, s.epoch, s.closed_at, s.outside,
        k.call_key::bytea AS call_key, coalesce(c.state, '')::text AS call_state, coalesce(c.winning_try, 0)::integer AS winning_try,
        coalesce(c.cost, 0)::numeric AS call_cost, coalesce(c.replays, 0)::integer AS replays, c.finished_at,
        coalesce(c.class, '')::text AS class, coalesce(c.origin, '')::text AS origin,
@@ -334,6 +336,7 @@ type ReadGroupRow struct {
 	Version            int64
 	Epoch              int32
 	ClosedAt           *time.Time
+	Outside            bool
 	CallKey            []byte
 	CallState          string
 	WinningTry         int32
@@ -381,6 +384,7 @@ func (q *Queries) ReadGroup(ctx context.Context, runIds []uuid.UUID, callKeys []
 			&i.Version,
 			&i.Epoch,
 			&i.ClosedAt,
+			&i.Outside,
 			&i.CallKey,
 			&i.CallState,
 			&i.WinningTry,

@@ -3,9 +3,9 @@
 -- into it: the zero time of Go, 0 for numbers of tries, -1 for budgets.
 
 -- name: MakePurses :exec
-INSERT INTO llm.run_spend (run_id, tenant, budget, epoch, batch_id)
+INSERT INTO llm.run_spend (run_id, tenant, budget, epoch, batch_id, outside)
 SELECT unnest(@run_ids::uuid[]), unnest(@tenants::text[]), NULLIF(unnest(@budgets::numeric[]), -1), unnest(@epochs::integer[]),
-       NULLIF(unnest(@batch_ids::uuid[]), '00000000-0000-0000-0000-000000000000')
+       NULLIF(unnest(@batch_ids::uuid[]), '00000000-0000-0000-0000-000000000000'), unnest(@outside::boolean[])
 ON CONFLICT DO NOTHING;
 
 -- name: LockPurses :exec
@@ -16,7 +16,7 @@ ORDER BY s.run_id FOR NO KEY UPDATE OF s;
 -- name: ReadGroup :many
 -- The purses, and with each key its call and that call's requests, as far as they exist: one row a request, in order.
 SELECT (SELECT clock_timestamp())::timestamptz AS now,
-       s.run_id, s.tenant, s.batch_id, s.budget, s.reserved, s.spent, s.version, s.epoch, s.closed_at,
+       s.run_id, s.tenant, s.batch_id, s.budget, s.reserved, s.spent, s.version, s.epoch, s.closed_at, s.outside,
        k.call_key::bytea AS call_key, coalesce(c.state, '')::text AS call_state, coalesce(c.winning_try, 0)::integer AS winning_try,
        coalesce(c.cost, 0)::numeric AS call_cost, coalesce(c.replays, 0)::integer AS replays, c.finished_at,
        coalesce(c.class, '')::text AS class, coalesce(c.origin, '')::text AS origin,
