@@ -156,8 +156,8 @@ func gatewayGuards() []Mutation {
 	return []Mutation{
 		{
 			Name: "call key", Guard: "an attempt's question has the key of the attempt before", File: "services/llmgateway/ask.go",
-			Old:    `req.GetAsk(), step.GetGeneration(), a.request, a.key.RunID,`,
-			New:    `req.GetAsk(), step.GetGeneration(), a.request, uuid.New(),`,
+			Old:    `number, step.GetGeneration(), a.request, a.key.RunID,`,
+			New:    `number, step.GetGeneration(), a.request, uuid.New(),`,
 			Caught: test("./e2e/scenario", "TestI02_TokenNeverBoughtTwice"),
 		},
 		{
