@@ -29,6 +29,7 @@ func (a *attempt) enterLane(found store.Found, r *request) (o outcome, decided b
 	if !ok {
 		return outcome{}, false
 	}
+	r.price, _ = a.models.prices.At(r.target.Provider.Name, r.target.Model, a.service.clock.Now())
 	if _, err := r.price.Most(price.Batch, a.flight.ask.mostInput(), r.maxOutput()); err != nil { // no price for batches
 		return outcome{}, false
 	}
