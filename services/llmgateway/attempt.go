@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	systemv1 "pawl.internal/gen/pawl/system/v1"
 	"pawl.internal/services/llmgateway/failure"
 	"pawl.internal/services/llmgateway/store"
 )
@@ -127,8 +128,17 @@ func (a *attempt) skip(f failure.Failure) tried {
 // giveUp returns the failure that helps the step most, with the cost of all requests.
 func (a *attempt) giveUp() outcome {
 	o := a.last
-	o.failed = failedWith(mostUseful(a.failures))
+	f := mostUseful(a.failures)
+	o.failed = failedWith(f)
+	if isPassing := o.failed.class == systemv1.Outcome_FAILURE_CLASS_TRANSIENT; isPassing && a.isUsedUp(f) {
+		o.failed.class = systemv1.Outcome_FAILURE_CLASS_PERMANENT
+	}
 	return o
+}
+
+// isUsedUp reports whether the step has failed as often as the failure is worth trying again.
+func (a *attempt) isUsedUp(f failure.Failure) bool {
+	return f.MostRetries > 0 && a.flight.ask.req.GetFailures() >= int32(f.MostRetries)
 }
 
 // interruptedWith is how the attempt ends when waiting for a permit was cut short: with the failure of a target that was

@@ -67,7 +67,8 @@ func (r *request) row() price.Row {
 }
 
 // cost fills in what the request has cost: what follows from the provider's counts; nothing, if it refused or never had the
-// whole request; an estimate, if it answered and did not count; what was reserved, if nobody knows.
+// whole request; an estimate, if it answered, also when it failed in the middle of that, and did not count; what was reserved,
+// if nobody knows.
 func (r *request) cost(o *store.Outcome, x provider.Exchange, reading provider.Reading) {
 	switch {
 	case o.State == store.TryAmbiguous || o.State == store.TryCancelled:
@@ -75,7 +76,7 @@ func (r *request) cost(o *store.Outcome, x provider.Exchange, reading provider.R
 		return
 	case reading.UsageKnown:
 		o.Basis = store.Counted
-	case o.State == store.TryAnswered || reading.FinishReason == failure.FinishUnreadable:
+	case o.State == store.TryAnswered || reading.FinishReason == failure.FinishUnreadable || reading.Text != "":
 		o.Usage, o.Basis = r.estimate(x, reading), store.Estimated
 	default:
 		o.Basis = store.Counted
