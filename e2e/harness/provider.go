@@ -92,6 +92,20 @@ func (p *Provider) Report() simulated.Report {
 	return report
 }
 
+// SetBatchPace changes how fast the provider's batches go.
+func (p *Provider) SetBatchPace(pace simulated.BatchPace) {
+	p.t.Helper()
+	require.NoError(p.t, p.do(http.MethodPut, "/admin/batches/pace", pace, nil))
+}
+
+// Batches are those that the provider has, the newest first.
+func (p *Provider) Batches() []simulated.BatchStatus {
+	p.t.Helper()
+	var list struct{ Batches []simulated.BatchStatus }
+	require.NoError(p.t, p.do(http.MethodGet, "/admin/batches", nil, &list))
+	return list.Batches
+}
+
 // AwaitInFlight waits until the provider works on exactly so many requests.
 func (p *Provider) AwaitInFlight(n int) {
 	p.t.Helper()

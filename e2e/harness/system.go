@@ -27,6 +27,8 @@ type Config struct {
 	Provider *Provider
 	// Concurrency is how many requests are sent to Provider at once; 0 is the usual limit.
 	Concurrency int
+	// Models is the content of the models file, in place of the one that follows from Provider.
+	Models string
 	// Env is more environment.
 	Env []string
 	// Expected are the messages of errors that the test gives cause for; any other logged error fails it.
@@ -68,10 +70,13 @@ func Start(t testing.TB, cfg Config) *System {
 		"PAWL_DATABASE_URL=" + database.URL, "PAWL_REDIS_URL=" + s.Redis.URL, "PAWL_REDIS_PREFIX=" + s.Redis.Prefix,
 	}, cfg.Env...)
 	s.args = []string{"dev", "--separate", "--data-dir", s.DataDir, "--port-base", strconv.Itoa(base)}
-	if cfg.Provider != nil {
-		s.env = append(s.env, "PAWL_E2E_KEY=secret-of-the-test")
+	switch {
+	case cfg.Models != "":
+		s.args = append(s.args, "--models-file", WriteFile(t, "models.yaml", cfg.Models))
+	case cfg.Provider != nil:
 		s.args = append(s.args, "--models-file", cfg.Provider.modelsFile(cfg.Concurrency))
 	}
+	s.env = append(s.env, "PAWL_E2E_KEY=secret-of-the-test")
 	if cfg.Failpoints != nil {
 		s.env, s.tags = append(s.env, cfg.Failpoints.env()...), []string{testkit.FailpointsTag}
 	}
