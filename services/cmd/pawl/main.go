@@ -35,6 +35,7 @@ type cli struct {
 	Migrate  migrateCmd  `cmd:"" group:"Operate it" help:"Bring the database's schemas up to date."`
 	Doctor   doctor.Cmd  `cmd:"" group:"Operate it" help:"Check every promise that can be checked on a running system."`
 	Recost   recostCmd   `cmd:"" group:"Operate it" help:"Compute what past requests cost by corrected prices, and correct what is booked."`
+	Models   modelsCmd   `cmd:"" group:"Operate it" help:"Check models files."`
 	Simulate simulateCmd `cmd:"" name:"simulate-provider" group:"Operate it" help:"Run the simulated model provider as a server of its own."`
 	Version  versionCmd  `cmd:"" group:"Operate it" help:"Say which build this is."`
 }
