@@ -3,7 +3,7 @@ package mutation
 // All lists the mutations: for each guard that a promise rests on, the smallest change that takes it away.
 func All() []Mutation {
 	var all []Mutation
-	for _, part := range [][]Mutation{machineGuards(), storeGuards(), loopGuards(), runnerGuards(), gatewayGuards()} {
+	for _, part := range [][]Mutation{machineGuards(), storeGuards(), loopGuards(), runnerGuards(), gatewayGuards(), targetGuards(), endpointGuards()} {
 		all = append(all, part...)
 	}
 	return all
@@ -162,7 +162,7 @@ func gatewayGuards() []Mutation {
 		},
 		{
 			Name: "key taken", Guard: "whoever finds the call's row joins, and sends nothing", File: change,
-			Old:    "case c != nil && c.taken(b.Sending.Holder):",
+			Old:    "case c != nil && (c.taken(b.Sending.Holder) || b.Item != nil && c.inFlight()):",
 			New:    "case false:",
 			Caught: test("./services/llmgateway", "TestI02_"),
 		},
@@ -261,6 +261,52 @@ func gatewayGuards() []Mutation {
 			Old:    "if refused, f := r.refused(); f.Class != failure.None {",
 			New:    "if refused, f := r.refused(); f.Class == failure.Unsure {",
 			Caught: test("./services/llmgateway", "TestArgumentsThatAreNoJSON"),
+		},
+	}
+}
+
+func targetGuards() []Mutation {
+	return []Mutation{
+		{
+			Name: "one probe", Guard: "a target that may be back is tried by one request of all replicas", File: "services/llmgateway/breaker/breaker.lua",
+			Old:    "if now >= open and probe == '' then",
+			New:    "if now >= open then",
+			Caught: test("./services/llmgateway/breaker", "TestOneProbeOverAllReplicas"),
+		},
+		{
+			Name: "walk not counted", Guard: "a key that is refused spends none of the step's requests", File: "services/llmgateway/attempt.go",
+			Old:    "a.calls--",
+			New:    "",
+			Caught: test("./services/llmgateway", "TestRefusedKeysAreWalkedPast"),
+		},
+		{
+			Name: "wrong models file", Guard: "a models file that is wrong changes nothing", File: "services/llmgateway/reload.go",
+			Old:    "what it said before stays in use\", \"error\", err)\n\t\treturn\n\t}\n\tif err := s.activate(",
+			New:    "what it said before stays in use\", \"error\", err)\n\t\tc = &catalog.Catalog{}\n\t}\n\tif err := s.activate(",
+			Caught: test("./services/llmgateway", "TestTheModelsFileIsTakenOverWhileCallsGoOn"),
+		},
+	}
+}
+
+func endpointGuards() []Mutation {
+	return []Mutation{
+		{
+			Name: "key of another question", Guard: "an idempotency key stands for one question", File: "services/llmgateway/endpoint.go",
+			Old:    "err = compat.ErrKeyReused",
+			New:    "_ = compat.ErrKeyReused",
+			Caught: test("./services/llmgateway", "TestI02_TheEndpointReplays"),
+		},
+		{
+			Name: "owed to nobody", Guard: "what is spent outside of runs is no debt to the orchestrator", File: "services/llmgateway/store/group.go",
+			Old:    "p.owed = !p.outside",
+			New:    "p.owed = true",
+			Caught: test("./services/llmgateway", "TestScopesOfTheEndpointAreOwedToNobody"),
+		},
+		{
+			Name: "answer of one model", Guard: "an answer that a client has begun to read comes from one model", File: "services/llmgateway/attempt.go",
+			Old:    "if !more || a.isSpent() || a.waitingFor().Err() != nil || a.flight.speech.begun() {",
+			New:    "if !more || a.isSpent() || a.waitingFor().Err() != nil {",
+			Caught: test("./services/llmgateway", "TestTheEndpointDoesNotGoOnWithAnotherModelInTheMiddleOfAnAnswer"),
 		},
 	}
 }
