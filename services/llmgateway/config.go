@@ -72,12 +72,7 @@ func (c Config) Validate() error {
 	if c.PermitTTL < leastLease || c.PermitTTL > time.Minute {
 		problems = append(problems, fmt.Errorf("permit-ttl must be %s to %s", leastLease, time.Minute))
 	}
-	if c.Endpoint != "" && (c.EndpointMaxBodyBytes < 1<<10 || c.EndpointMaxBodyBytes > mostBodyBytes) {
-		problems = append(problems, fmt.Errorf("endpoint-max-body-bytes must be 1024 to %d", mostBodyBytes))
-	}
-	if c.Endpoint != "" && (c.EndpointTimeout < time.Second || c.EndpointTimeout > time.Hour) {
-		problems = append(problems, errors.New("endpoint-timeout must be 1s to 1h"))
-	}
+	problems = append(problems, c.validateEndpoint(), c.validateEconomy())
 	if c.CommitLanes < 1 || c.CommitLanes > mostLanes {
 		problems = append(problems, fmt.Errorf("commit-lanes must be 1 to %d", mostLanes))
 	}
@@ -85,15 +80,33 @@ func (c Config) Validate() error {
 	if !c.Database.URL.IsZero() && c.Database.MaxConns < int32(c.CommitLanes)+2 {
 		problems = append(problems, errors.New("database-max-conns must be at least commit-lanes + 2"))
 	}
-	if min(c.EconomyGather, c.EconomyLook) < leastEconomy || c.EconomyLeast <= 0 || c.EconomyReserve < 0 {
-		problems = append(problems, fmt.Errorf(
-			"economy-gather and economy-look must be at least %s, economy-least above 0, and economy-reserve not below", leastEconomy,
-		))
-	}
 	if c.ControlConns < 2 {
 		problems = append(problems, errors.New("control-conns must be at least 2"))
 	}
 	return errors.Join(problems...)
+}
+
+func (c Config) validateEndpoint() error {
+	if c.Endpoint == "" {
+		return nil
+	}
+	var problems []error
+	if c.EndpointMaxBodyBytes < 1<<10 || c.EndpointMaxBodyBytes > mostBodyBytes {
+		problems = append(problems, fmt.Errorf("endpoint-max-body-bytes must be 1024 to %d", mostBodyBytes))
+	}
+	if c.EndpointTimeout < time.Second || c.EndpointTimeout > time.Hour {
+		problems = append(problems, errors.New("endpoint-timeout must be 1s to 1h"))
+	}
+	return errors.Join(problems...)
+}
+
+func (c Config) validateEconomy() error {
+	if min(c.EconomyGather, c.EconomyLook) >= leastEconomy && c.EconomyLeast > 0 && c.EconomyReserve >= 0 {
+		return nil
+	}
+	return fmt.Errorf(
+		"economy-gather and economy-look must be at least %s, economy-least above 0, and economy-reserve not below", leastEconomy,
+	)
 }
 
 // catalog reads what models there are, from the models file if there is one.

@@ -94,7 +94,7 @@ func (s *Service) board(ctx context.Context, a *ask, live bool) (f *flight, lead
 		f.speech.want()
 	}
 	if leads {
-		go s.fly(f) // ends by itself; Drain waits for it
+		go s.fly(f) //nolint:contextcheck // a flight outlives its callers: it has a context of its own, ends by itself, and Drain waits for it
 	}
 	return f, leads, nil
 }

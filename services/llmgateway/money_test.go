@@ -20,7 +20,7 @@ import (
 // spend is what was spent today, by dimensions.
 func (g *gateway) spend(t *testing.T, tenant string, by ...pawlv1.SpendDimension) []*pawlv1.SpendRow {
 	t.Helper()
-	day := time.Now().UTC().Truncate(24 * time.Hour) //nolint:forbidigo // the stores' clock is the real one
+	day := time.Now().UTC().Truncate(24 * time.Hour)
 	resp, err := g.GetSpend(t.Context(), &systemv1.GetSpendRequest{
 		Tenant: tenant, From: timestamppb.New(day.AddDate(0, 0, -1)), To: timestamppb.New(day.AddDate(0, 0, 2)), GroupBy: by,
 	})
@@ -180,7 +180,7 @@ func TestAPriceThatEnds(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t)
-			end := time.Now().Add(5 * time.Second).UTC().Format(time.RFC3339) //nolint:forbidigo // the gateway's clock is the real one
+			end := time.Now().Add(5 * time.Second).UTC().Format(time.RFC3339)
 			b.change = func(models string) string {
 				return strings.Replace(models, "model: small, from: 2026-01-01", "model: small, from: 2026-01-01, to: "+end, 1) + c.reserve + "\n"
 			}

@@ -21,7 +21,7 @@ func (b *bench) recost(change func(string) string, o recost.Options) []recost.Li
 	require.NoError(b.t, err)
 	path := filepath.Join(b.t.TempDir(), "corrected.yaml")
 	require.NoError(b.t, os.WriteFile(path, []byte(change(string(models))), 0o600))
-	now := time.Now().UTC() //nolint:forbidigo // the stores' clock is the real one
+	now := time.Now().UTC()
 	o.From, o.To = now.AddDate(0, 0, -1), now.AddDate(0, 0, 1)
 	lines, err := llmgateway.Recost(b.t.Context(), b.database.Pool, path, now, b.ids.V4(), o)
 	require.NoError(b.t, err)

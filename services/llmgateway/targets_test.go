@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -257,6 +256,6 @@ func TestAfterATimeoutAShorterQuestionMayBeAsked(t *testing.T) {
 	require.LessOrEqual(t, input, 310)
 	require.Greater(t, input, 200)
 	require.Contains(t, one[string](b, "SELECT message FROM llm.llm_try WHERE try_no = 2"), "of the question's 10500 bytes")
-	require.Equal(t, 2, one[int](b, "SELECT count(*)::int FROM llm.llm_try WHERE run_id = $1", uuid.UUID(run)))
+	require.Equal(t, 2, one[int](b, "SELECT count(*)::int FROM llm.llm_try WHERE run_id = $1", run))
 	b.balanced()
 }

@@ -105,9 +105,10 @@ func TestPausesDoubleUpToABoundUntilAProbeIsAnswered(t *testing.T) {
 	t.Parallel()
 	a := newAlone(t, breaker.Config{Failures: 1, Window: time.Minute, Pause: 5 * time.Second})
 	a.send("f")
-	for _, seconds := range []time.Duration{5, 10, 20, 40, 80, 80} {
-		a.rests(seconds * time.Second)
-		a.clock.Advance(seconds*time.Second - 1)
+	for _, seconds := range []int{5, 10, 20, 40, 80, 80} {
+		pause := time.Duration(seconds) * time.Second
+		a.rests(pause)
+		a.clock.Advance(pause - 1)
 		a.rests(1)
 		a.clock.Advance(1)
 		require.Zero(t, a.Wait(target))

@@ -109,7 +109,10 @@ func storm(t *testing.T, replicas []*replica) []*breaker.Pass {
 					mu.Lock()
 					passes = append(passes, pass)
 					if len(passes) == 1 {
-						time.AfterFunc(while, cancel)
+						all.Go(func() {
+							_ = clock.System().Sleep(ctx, while)
+							cancel()
+						})
 					}
 					mu.Unlock()
 				}

@@ -29,8 +29,8 @@ func (f *file) check(now time.Time) {
 		if !f.known(t, byName) {
 			continue
 		}
-		card, priced := prices.At(t.provider, t.model, now)
-		if _, priced = card.Row(price.Standard, 0); !priced {
+		card, _ := prices.At(t.provider, t.model, now)
+		if _, priced := card.Row(price.Standard, 0); !priced {
 			f.complain(t.node, t.path, "no price of %s/%s holds today: add one to prices, or one with free: true", t.provider, t.model)
 		}
 		t.target.Provider = byName[t.provider]

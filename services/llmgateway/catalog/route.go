@@ -12,7 +12,7 @@ import (
 // Economy says how calls of a route may be made cheaper.
 type Economy string
 
-// BatchAPI: batch-class calls may go through the provider's own batch API, at its discount, and be answered hours later.
+// BatchAPI says that batch-class calls may go through the provider's own batch API, at its discount, and be answered hours later.
 const BatchAPI Economy = "batch_api"
 
 // Route is the targets that a name stands for.

@@ -194,7 +194,7 @@ func TestAClientThatGoesEndsItsRequestAlone(t *testing.T) {
 	b.gateway.call = newCall()
 	for _, body := range []string{hello, strings.Replace(hello, "{", `{"stream":true,`, 1)} {
 		ctx, cancel := context.WithCancel(t.Context())
-		r, err := http.NewRequestWithContext(ctx, "POST", b.url+chatPath, strings.NewReader(body))
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, b.url+chatPath, strings.NewReader(body))
 		require.NoError(t, err)
 		r.Header.Set("Authorization", "Bearer "+clientKey)
 		asked := b.gateway.count()

@@ -62,7 +62,9 @@ type BatchError struct {
 }
 
 // Error gives the status. The body may repeat prompts, so it is not part of it.
-func (e *BatchError) Error() string { return fmt.Sprintf("%s: the provider answered with status %d", e.What, e.Status) }
+func (e *BatchError) Error() string {
+	return fmt.Sprintf("%s: the provider answered with status %d", e.What, e.Status)
+}
 
 // Refused reports whether asking again would be refused again.
 func (e *BatchError) Refused() bool {

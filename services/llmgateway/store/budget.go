@@ -37,7 +37,8 @@ type BudgetState struct {
 
 // SetBudget sets a budget; nil removes it.
 func (s *Store) SetBudget(ctx context.Context, id BudgetID, amount *money.Pico) error {
-	query, err := db.New(s.pool), error(nil)
+	query := db.New(s.pool)
+	var err error
 	if amount == nil {
 		err = query.DropBudget(ctx, string(id.Kind), id.ID)
 	} else {

@@ -27,7 +27,6 @@ func (c *Limits) Run(ctx context.Context, s Streams) error {
 		return printJSON(s.Out, found)
 	}
 	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
-	defer w.Flush()
 	fmt.Fprintln(w, "GROUP\tLIMIT\tCONFIGURED\tNOW\tIN USE\tWAITING\t")
 	for _, g := range found.GetGroups() {
 		fmt.Fprintf(w, "%s\tin flight\t%d\t%d\t%d\t%d interactive, %d batch\t%s\n", g.GetName(), g.GetConcurrency(), g.GetCeiling(),
@@ -36,7 +35,7 @@ func (c *Limits) Run(ctx context.Context, s Streams) error {
 			fmt.Fprintf(w, "\t%s a minute\t%d\t%d\t%d free at once\t\t\n", r.GetOf(), r.GetPerMinute(), r.GetCeiling(), r.GetAvailable())
 		}
 	}
-	return nil
+	return w.Flush()
 }
 
 // stateOfGroup says what is out of the ordinary.

@@ -44,13 +44,11 @@ func (c *Spend) Run(ctx context.Context, s Streams) error {
 	if c.JSON {
 		return printJSON(s.Out, spent)
 	}
-	c.print(s, request.GetGroupBy(), spent)
-	return nil
+	return c.print(s, request.GetGroupBy(), spent)
 }
 
-func (c *Spend) print(s Streams, by []pawlv1.SpendDimension, spent *pawlv1.GetSpendResponse) {
+func (c *Spend) print(s Streams, by []pawlv1.SpendDimension, spent *pawlv1.GetSpendResponse) error {
 	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
-	defer w.Flush()
 	var header []string
 	for _, d := range by {
 		header = append(header, strings.ToUpper(apijson.WordOf(d)))
@@ -68,6 +66,7 @@ func (c *Spend) print(s Streams, by []pawlv1.SpendDimension, spent *pawlv1.GetSp
 	if unpriced > 0 {
 		fmt.Fprintf(s.Err, "the price of %d requests was not known: they have cost more than is shown (see pawl recost)\n", unpriced)
 	}
+	return w.Flush()
 }
 
 // names are a row's values of the dimensions.
