@@ -4,7 +4,7 @@ package failpoint
 // and what the sweep in e2e/failpoints goes through.
 func Table() []Point {
 	var all []Point
-	for _, part := range [][]Point{intake(), orchestrator(), streams(), runner(), gateway()} {
+	for _, part := range [][]Point{intake(), orchestrator(), streams(), runner(), gateway(), endpoint(), economy()} {
 		all = append(all, part...)
 	}
 	return all
@@ -86,5 +86,21 @@ func gateway() []Point {
 		{Name: "gateway.judge.found", Durable: "requests of a gateway that has died", Missing: "that they are ambiguous"},
 		{Name: "gateway.judge.settled", Durable: "they are ambiguous, and their worst case is booked", Missing: "nothing: only the process counted them"},
 		{Name: "gateway.gate.stored", Durable: "the purse is closed", Missing: "the orchestrator's answer"},
+	}
+}
+
+func endpoint() []Point {
+	return []Point{
+		{Name: "gateway.scope.taken", Durable: "the scope of an idempotency key", Missing: "the call's row: surely nothing was sent"},
+	}
+}
+
+func economy() []Point {
+	return []Point{
+		{Name: "gateway.economy.entered", Durable: "the call's row and its worst case in the purse, waiting for a batch", Missing: "that the step waits"},
+		{Name: "gateway.economy.prepared", Durable: "which requests are to be one batch", Missing: "the batch at the provider"},
+		{Name: "gateway.economy.made", Durable: "the batch at the provider", Missing: "its name in the store"},
+		{Name: "gateway.economy.noted", Durable: "the batch's name in the store", Missing: "nothing: it is looked at when its time comes"},
+		{Name: "gateway.economy.settled", Durable: "a batch's answers, their costs and the purses", Missing: "that the batch has ended"},
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"pawl.internal/services/internal/failpoint"
 	"pawl.internal/services/internal/pg"
 	"pawl.internal/services/llmgateway/store/db"
 )
@@ -37,6 +38,7 @@ func (s *Store) TakeScope(ctx context.Context, scope Scope, keep time.Duration) 
 			return Scope{}, fmt.Errorf("take scope: %w", pg.Fault(err))
 		}
 		if taken > 0 {
+			failpoint.Hit("gateway.scope.taken")
 			return scope, nil
 		}
 		found, err := query.FindScope(ctx, scope.Tenant, scope.Key)
