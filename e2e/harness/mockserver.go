@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -32,7 +30,7 @@ type MockServer struct {
 // StartMockServer runs the server with its file of answers.
 func StartMockServer(t testing.TB, answers string) *MockServer {
 	t.Helper()
-	folder := installMock(t)
+	folder := InstallNPM(t, "aimock-"+mockVersion, mockPackage+"@"+mockVersion)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	address, isTCP := listener.Addr().(*net.TCPAddr)
@@ -50,29 +48,6 @@ func StartMockServer(t testing.TB, answers string) *MockServer {
 	m := &MockServer{t: t, URL: "http://127.0.0.1:" + strconv.Itoa(port)}
 	process.AwaitOK(m.URL + "/health")
 	return m
-}
-
-// installMock fetches the package once for this machine's user, and returns the folder in which it is.
-func installMock(t testing.TB) string {
-	t.Helper()
-	cache, err := os.UserCacheDir()
-	require.NoError(t, err)
-	folder := filepath.Join(cache, "pawl-e2e", "aimock-"+mockVersion)
-	if _, err := os.Stat(folder); err == nil {
-		return folder
-	}
-	require.NoError(t, os.MkdirAll(filepath.Dir(folder), 0o755))
-	unfinished, err := os.MkdirTemp(filepath.Dir(folder), "unfinished-") //nolint:usetesting // it is moved to where it stays
-	require.NoError(t, err)
-	defer func() { _ = os.RemoveAll(unfinished) }() // it has been moved, or is of no use
-	install := exec.Command("npm", "install", "--no-save", "--no-package-lock", "--no-audit", "--no-fund",
-		"--prefix", unfinished, mockPackage+"@"+mockVersion)
-	output, err := install.CombinedOutput()
-	require.NoError(t, err, "npm (install Node.js 20 or later): %s", output)
-	if err := os.Rename(unfinished, folder); err != nil {
-		require.DirExists(t, folder, "%v", err) // another test binary was quicker
-	}
-	return folder
 }
 
 // Exchanges returns the status of every request that the server has answered, in order.
