@@ -11,7 +11,7 @@ GOFUMPT_VERSION  := v0.12.0
 
 # How many seeds the simulation runs, and the tests with real processes that every test run makes whole.
 SEEDS ?= 10000
-E2E   := ./e2e/harness/... ./e2e/scenario/... ./e2e/gateway/... ./e2e/bench/... ./e2e/sim/... ./e2e/mutation/...
+E2E   := ./e2e/harness/... ./e2e/scenario/... ./e2e/gateway/... ./e2e/bench/... ./e2e/sdks/... ./e2e/sim/... ./e2e/mutation/...
 
 export PATH := $(BIN):$(PATH)
 

@@ -1,7 +1,3 @@
-// Package sdks asks servers of the formats of OpenAI and Anthropic with the official client libraries, as programs do that know
-// nothing of Pawl. Its checks take an address, a key and a model, so that they serve for the simulated provider and for Pawl's
-// own endpoint; those of faults are for the simulated provider alone. OpenAI's library wants an address with /v1, Anthropic's
-// one without. The libraries never retry here: what a server says is what is looked at.
 package sdks
 
 import (
@@ -43,6 +39,13 @@ func CheckOpenAINode(t *testing.T, baseURL, key, model string) {
 func CheckOpenAINodeFaults(t *testing.T, baseURL, key, model string) {
 	t.Helper()
 	runNode(t, openAIScript, baseURL, key, model, "faults")
+}
+
+// CheckEndpointNode asks Pawl's own endpoint for what no other server has, with OpenAI's library for Node.js: answers that are
+// replayed, and budgets. It may be asked once.
+func CheckEndpointNode(t *testing.T, baseURL, key, model string) {
+	t.Helper()
+	runNode(t, openAIScript, baseURL, key, model, "endpoint")
 }
 
 // CheckAnthropicNode asks a server with Anthropic's library for Node.js: messages whole and streamed, structured output, tools,
