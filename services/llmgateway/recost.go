@@ -23,7 +23,7 @@ func Recost(ctx context.Context, pool *pgxpool.Pool, modelsFile string, now time
 	if err := pg.CheckVersion(ctx, pool, store.Schema()); err != nil {
 		return nil, err
 	}
-	known, err := pricesOf(modelsFile, now)
+	known, err := pricesOf(modelsFile, os.LookupEnv, now)
 	if err != nil {
 		return nil, err
 	}
@@ -48,13 +48,13 @@ func Recost(ctx context.Context, pool *pgxpool.Pool, modelsFile string, now time
 	return recost.Run(ctx, s, o)
 }
 
-// pricesOf reads a models file for its prices: the keys of its providers need not be there.
-func pricesOf(file string, now time.Time) (*catalog.Catalog, error) {
+// pricesOf is the catalogue whose prices PricesOf lists.
+func pricesOf(file string, lookup func(string) (string, bool), now time.Time) (*catalog.Catalog, error) {
 	if file == "" {
 		return catalog.NewSimulated(now)
 	}
 	return catalog.Load(file, func(name string) (string, bool) {
-		if value, ok := os.LookupEnv(name); ok && value != "" {
+		if value, ok := lookup(name); ok && value != "" {
 			return value, true
 		}
 		return "no key is needed", true

@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"pawl.internal/services/internal/pg"
-	"pawl.internal/services/llmgateway/catalog"
 	"pawl.internal/services/llmgateway/price"
 	"pawl.internal/services/llmgateway/provider"
 	"pawl.internal/services/llmgateway/store"
@@ -173,15 +172,7 @@ func same(a, b store.Outcome) bool {
 // PricesOf reads a models file for its prices: the keys of its providers need not be there. Without a file they are those of
 // the simulated provider.
 func PricesOf(file string, lookup func(string) (string, bool), now time.Time) (price.List, error) {
-	known, err := catalog.NewSimulated(now)
-	if file != "" {
-		known, err = catalog.Load(file, func(name string) (string, bool) {
-			if value, ok := lookup(name); ok && value != "" {
-				return value, true
-			}
-			return "no key is needed", true
-		}, now)
-	}
+	known, err := pricesOf(file, lookup, now)
 	if err != nil {
 		return price.List{}, err
 	}
