@@ -213,6 +213,28 @@ func (n *runner) spent(w *work) {
 	n.stored(o)
 }
 
+// A run without a budget of its own was refused its tenant's money, which is raised elsewhere.
+func TestRetryOfARunWithoutABudgetWhenMoneyWasUsedUp(t *testing.T) {
+	t.Parallel()
+	for name, pipeline := range map[string]string{
+		"that has failed": strings.Replace(reviewed, "on_error: review, ", "", 1),
+		"that waits":      reviewed,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := setup(t)
+			r.register(strings.Replace(pipeline, "budget_usd: \"0.50\"\n", "", 1))
+			n := r.newRunner()
+			run := r.create("reviewed", `{"text": 1}`)
+			n.spent(n.take())
+			require.Equal(t, "budget_exceeded", r.run(run).GetReason())
+			_, err := r.retry(run)
+			require.NoError(t, err)
+			require.Nil(t, n.take().BudgetPicoUsd)
+		})
+	}
+}
+
 func TestI09_RetryTakesAHigherBudget(t *testing.T) {
 	t.Parallel()
 	budget := func(amount int64) func(*systemv1.RetryRunRequest) {

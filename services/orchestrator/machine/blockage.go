@@ -204,6 +204,12 @@ func (v *view) waiting(l Live) Blockage {
 		b.Sentence = fmt.Sprintf("%s has lost its workers %d times and waits to be executed apart from other such steps.", v.name(l.Key), l.Losses)
 		b.Action = "Nothing: it is tried again by itself. Look at the workers' memory."
 		b.Then = "the step runs again"
+	case l.Reason == ReasonProviderBatch:
+		b.Code = BlockProviderPaused
+		b.Sentence = fmt.Sprintf("%s is asked in a batch of the provider's and waits for its answer (%s).", v.name(l.Key), l.Reason)
+		b.Action = "Nothing: it goes on when the answer is there, and looks by itself at the time told."
+		b.Evidence = []string{l.Reason.Sentence()}
+		b.Then = "the step looks again"
 	case l.Reason != "":
 		b.Code = BlockProviderPaused
 		b.Sentence = fmt.Sprintf("%s waits until the other side takes requests again (%s).", v.name(l.Key), l.Reason)

@@ -40,6 +40,15 @@ func TestWhyARunDoesNotMove(t *testing.T) {
 			machine.BlockProviderPaused, "a waits until the other side takes requests again (provider_429).",
 			func(w *world) time.Time { return w.live[key].DueAt }, "the step runs again",
 		},
+		"in a batch of the provider's": {
+			func(w *world) machine.Facts {
+				held := w.start(0, whole)
+				w.must(machine.Parked{Attempt: held, Until: w.now.Add(time.Minute), Reason: machine.ReasonProviderBatch})
+				return machine.Facts{}
+			},
+			machine.BlockProviderPaused, "a is asked in a batch of the provider's and waits for its answer (provider_batch).",
+			func(w *world) time.Time { return w.live[key].DueAt }, "the step looks again",
+		},
 		"worker_lost, apart": {
 			func(w *world) machine.Facts {
 				held := w.start(0, whole)

@@ -243,7 +243,8 @@ type (
 		// Ref is the step or shard in review. With step AllSteps it is all that are, or, in a FAILED run, all that did
 		// not finish.
 		Ref
-		// BudgetRaised says that there is more money than when the run failed.
+		// BudgetRaised says that there is more money than when the run failed, or may be: a run without a budget has used
+		// up its tenant's.
 		BudgetRaised bool
 	}
 

@@ -38,6 +38,7 @@ const (
 	ReasonModelsDisagree   Reason = "models_disagree"
 	ReasonAnswerEmpty      Reason = "answer_empty"
 	ReasonAnswerTooLong    Reason = "answer_too_long"
+	ReasonProviderBatch    Reason = "provider_batch"
 )
 
 // reasons holds every code with one sentence for people, in the order of the constants.
@@ -82,6 +83,7 @@ func reasons() []struct {
 		{ReasonModelsDisagree, "The models that were asked do not agree."},
 		{ReasonAnswerEmpty, "The answer is empty."},
 		{ReasonAnswerTooLong, "The answer is longer than allowed."},
+		{ReasonProviderBatch, "The question is in a batch of the provider's, at a lower price, and is answered with it."},
 	}
 }
 

@@ -114,6 +114,17 @@ func (r *run) refusal(e *Event) error {
 	return nil
 }
 
+// withMoney lets a run without a budget of its own be retried when the money was used up: it was its tenant's, which is raised
+// elsewhere. Whether it is there now is seen at the gateway before anything is sent.
+func (r *run) withMoney(ev machine.Event) machine.Event {
+	retry, ok := ev.(machine.OperatorRetry)
+	if !ok || r.budget != nil {
+		return ev
+	}
+	retry.BudgetRaised = true
+	return retry
+}
+
 // changed reports whether an event of the group has changed the run, so that its version is not the newest any more.
 func (r *run) changed() bool {
 	now, err := r.columns()

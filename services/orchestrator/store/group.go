@@ -151,7 +151,7 @@ func (g *group) apply(e *Event) {
 func (g *group) carryOutOn(r *run, e *Event) {
 	ref := r.ref(e.Ref)
 	g.before, _ = r.rows.Get(ref.Key)
-	ev := e.Make(ref, g.now)
+	ev := r.withMoney(e.Make(ref, g.now))
 	claimed, isClaim := ev.(machine.Claimed)
 	if isClaim && g.oversize[e] {
 		ev = g.inputTooLarge(r, claimed)

@@ -11,6 +11,7 @@ import (
 
 	pawlv1 "pawl.internal/gen/pawl/v1"
 	"pawl.internal/services/internal/apijson"
+	"pawl.internal/services/internal/money"
 )
 
 // Spend shows what was spent.
@@ -126,6 +127,9 @@ func (c *setBudget) Run(ctx context.Context, s Streams) error {
 	defer client.Close()
 	request := &pawlv1.SetBudgetRequest{Tenant: c.Tenant}
 	if c.Amount != "none" {
+		if _, err := money.Parse(c.Amount); err != nil {
+			return fmt.Errorf("the amount %q is none: write US dollars, such as 250.00, or 'none' to take the limit away", c.Amount)
+		}
 		request.MonthUsd = proto.String(c.Amount)
 	}
 	set, err := client.SetBudget(ctx, request)

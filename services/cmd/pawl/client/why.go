@@ -130,7 +130,7 @@ func endOf(run *pawlv1.Run) string {
 func remedies(run *pawlv1.Run) []string {
 	const outOfMoney = "budget_exceeded"
 	retry := fmt.Sprintf("pawl runs retry %s --reason '…'", run.GetRunId())
-	if run.GetReason() == outOfMoney {
+	if run.GetReason() == outOfMoney && run.BudgetUsd != nil { // without one it was the tenant's, which 'pawl budget set' raises
 		retry += " --budget USD (more than " + run.GetBudgetUsd() + ")"
 	}
 	rerun := fmt.Sprintf("pawl runs rerun %s --from STEP --reason '…'", run.GetRunId())
