@@ -29,7 +29,7 @@ const (
 )
 
 // TestI04_VersionsRunBesideEachOther deploys this version over the one before it, under load: half of every service first, so
-// that both run beside each other for a while, then all, and then all the way back. Nothing is lost, paid twice, or tried again.
+// that both run beside each other for a while, then all, all the way back, and forth again. Nothing is lost, paid twice, or tried again.
 func TestI04_VersionsRunBesideEachOther(t *testing.T) {
 	full(t)
 	v := newVersions(t)
@@ -41,6 +41,8 @@ func TestI04_VersionsRunBesideEachOther(t *testing.T) {
 		v.deploy(t, v.next, second)
 		v.deploy(t, v.earlier, second)
 		v.deploy(t, v.earlier, first)
+		v.deploy(t, v.next, first) // what the earlier version has left is taken over, before the doctor of this one looks
+		v.deploy(t, v.next, second)
 	}})
 	require.Zero(t, f.API.Count(`SELECT count(*) FROM core.run_event WHERE kind IN ('lease_expired', 'failed_transient', 'hard_timeout', 'ambiguous')`),
 		"a deployment gave cause to try something again")
@@ -95,8 +97,8 @@ func newVersions(t *testing.T) *versions {
 	return v
 }
 
-// wrap has a process run what its link leads to, in place of the program that it was given. The earlier version takes no list
-// of addresses: each process gets one of them. Step-runners get an orchestrator of the other half, so that while versions
+// wrap has a process run what its link leads to, in place of the program that it was given, and without the flags that only
+// this version knows if that is the earlier one. Each process gets one address of a list. Step-runners get an orchestrator of the other half, so that while versions
 // differ each talks to the other; what the halves share are the stores.
 func (v *versions) wrap(process string) []string {
 	link := filepath.Join(v.folder, process)
@@ -111,8 +113,11 @@ func (v *versions) wrap(process string) []string {
 		orchestrator = map[string]string{"${to%%,*}": "${to##*,}", "${to##*,}": "${to%%,*}"}[orchestrator]
 	}
 	script := `link=$1; shift 2
+[ "$(readlink "$link")" = "` + v.earlier + `" ] && earlier=1
 for arg; do
   shift; to=${arg#ipv4:///}
+  case $earlier$last in 1--llm-gateway-endpoint|1--intake-address) last=$arg; continue ;; esac
+  case $earlier$arg in 1--llm-gateway-endpoint|1--intake-address) last=$arg; continue ;; esac
   case $last in
     --orchestrator-address) set -- "$@" "dns:///` + orchestrator + `" ;;
     --llm-gateway-address) set -- "$@" "dns:///` + gateway + `" ;;
