@@ -28,8 +28,10 @@ func (c *checkModels) Run(_ context.Context, s client.Streams) error {
 	if err != nil {
 		return err
 	}
+	for _, warning := range known.Warnings {
+		fmt.Fprintln(s.Err, "warning:", warning)
+	}
 	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
-	defer w.Flush()
 	fmt.Fprintln(w, "ROUTE\tTARGET\tTRIED\tLIMIT GROUP\tIN FLIGHT")
 	for _, name := range known.RouteNames() {
 		route, _ := known.Route(name)
@@ -38,10 +40,7 @@ func (c *checkModels) Run(_ context.Context, s client.Streams) error {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\n", name, t.Name(), whenTried(t), group.Name, group.Concurrency)
 		}
 	}
-	for _, warning := range known.Warnings {
-		fmt.Fprintln(s.Err, "warning:", warning)
-	}
-	return nil
+	return w.Flush()
 }
 
 // whenTried says when a target has its turn.
