@@ -20,7 +20,7 @@ func (s Target) anthropic() anthropic.Client {
 
 func (s Target) message() anthropic.MessageNewParams {
 	return anthropic.MessageNewParams{
-		Model: anthropic.Model(s.Model), MaxTokens: 500,
+		Model: s.Model, MaxTokens: 500,
 		System:   []anthropic.TextBlockParam{{Text: "Be brief."}},
 		Messages: []anthropic.MessageParam{anthropic.NewUserMessage(anthropic.NewTextBlock(question))},
 	}
@@ -124,13 +124,13 @@ func (s Target) AnthropicModels(t *testing.T) {
 func (s Target) AnthropicErrors(t *testing.T) {
 	stranger := s
 	stranger.Key = "no-such-key"
-	stranger.anthropicError(t, stranger.message(), http.StatusUnauthorized, "authentication_error")
+	_ = stranger.anthropicError(t, stranger.message(), http.StatusUnauthorized, "authentication_error")
 	unknown := s.message()
 	unknown.Model = "no-such-model"
-	s.anthropicError(t, unknown, http.StatusNotFound, "not_found_error")
+	_ = s.anthropicError(t, unknown, http.StatusNotFound, "not_found_error")
 	empty := s.message()
 	empty.Messages = []anthropic.MessageParam{}
-	s.anthropicError(t, empty, http.StatusBadRequest, "invalid_request_error")
+	_ = s.anthropicError(t, empty, http.StatusBadRequest, "invalid_request_error")
 }
 
 // anthropicError asks for what fails.
@@ -162,7 +162,7 @@ func CheckAnthropicGoFaults(t *testing.T, baseURL, key, model string) {
 	} {
 		t.Run(fault, func(t *testing.T) {
 			asked := s.message()
-			asked.Model += anthropic.Model("?" + fault)
+			asked.Model += "?" + fault
 			failed := s.anthropicError(t, asked, want.status, want.kind)
 			if fault == "429=2s" {
 				require.Equal(t, "2", failed.Response.Header.Get("Retry-After"))
@@ -197,7 +197,7 @@ func CheckAnthropicGoBatch(t *testing.T, baseURL, key, model string) {
 		}
 		asked.Requests = append(asked.Requests, anthropic.MessageBatchNewParamsRequest{
 			CustomID: id, Params: anthropic.MessageBatchNewParamsRequestParams{
-				Model: anthropic.Model(name), MaxTokens: 100,
+				Model: name, MaxTokens: 100,
 				Messages: []anthropic.MessageParam{anthropic.NewUserMessage(anthropic.NewTextBlock(question))},
 			},
 		})

@@ -23,17 +23,17 @@ func CheckEndpointGo(t *testing.T, baseURL, key, model string) {
 func (s Target) endpointReplay(t *testing.T) {
 	client := s.openAI()
 	once := option.WithHeader("Idempotency-Key", "order-of-go")
-	ask := func() (*openai.ChatCompletion, *http.Response) {
+	ask := func() (*openai.ChatCompletion, http.Header) {
 		var response *http.Response
 		answer, err := client.Chat.Completions.New(t.Context(), s.chat(), once, option.WithResponseInto(&response))
 		require.NoError(t, err)
-		return answer, response
+		return answer, response.Header
 	}
 	first, bought := ask()
 	again, replayed := ask()
-	require.Empty(t, bought.Header.Get("X-Pawl-Replayed"))
-	require.Equal(t, "true", replayed.Header.Get("X-Pawl-Replayed"))
-	require.Equal(t, bought.Header.Get("X-Pawl-Call"), replayed.Header.Get("X-Pawl-Call"))
+	require.Empty(t, bought.Get("X-Pawl-Replayed"))
+	require.Equal(t, "true", replayed.Get("X-Pawl-Replayed"))
+	require.Equal(t, bought.Get("X-Pawl-Call"), replayed.Get("X-Pawl-Call"))
 	require.Equal(t, first.Choices[0].Message.Content, again.Choices[0].Message.Content)
 	other := s.chat()
 	other.Temperature = param.NewOpt(0.5)

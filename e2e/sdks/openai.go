@@ -39,7 +39,9 @@ func amountSchema() map[string]any {
 // requireAmount checks JSON of that schema.
 func requireAmount(t *testing.T, source string) {
 	t.Helper()
-	var answer struct{ Amount float64 }
+	var answer struct {
+		Amount float64 `json:"amount"`
+	}
 	require.NoError(t, json.Unmarshal([]byte(source), &answer), source)
 	require.InDelta(t, 75, answer.Amount, 0)
 }
