@@ -148,6 +148,9 @@ func (p *Pool) agent(group string) *agent {
 // Acquire returns a permit for what is needed. It waits until ctx ends; if it has to wait, it calls waiting before. It returns
 // a *Refusal when waiting would be in vain or too long, and a fault when ctx ends or there is no such group.
 func (p *Pool) Acquire(ctx context.Context, need Need, waiting func()) (*Permit, error) {
+	if err := ctx.Err(); err != nil { // also where a permit is free
+		return nil, fault.Of(err).WithCause(context.Cause(ctx))
+	}
 	a := p.agent(need.Group)
 	if a == nil {
 		return nil, fault.Unavailable(nil, "there is no limit group %s any more; ask again", need.Group)
