@@ -28,7 +28,7 @@ func TestConcurrencyIsEnforced(t *testing.T) {
 	for range 2 {
 		slow.Go(func() { _, _ = s.post(t.Context(), ask("sim-small", "slow")) })
 	}
-	eventually(t, func() bool { return s.Report(0).InFlight == 2 })
+	eventually(t, func() bool { return s.Report(0).AdmittedInFlight == 2 })
 	r := s.mustPost(t, ask("sim-small", "third"))
 	require.Equal(t, http.StatusTooManyRequests, r.status)
 	require.Equal(t, "1", r.header.Get("Retry-After"))
