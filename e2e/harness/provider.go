@@ -57,7 +57,6 @@ func (p *Provider) modelsFile(concurrency int) string {
 func (p *Provider) modelsFileAt(url string, concurrency int) string {
 	p.t.Helper()
 	return WriteFile(p.t, "models.yaml", fmt.Sprintf(`
-breaker: {failures: 100000} # tests make a provider fail far more than any breaker bears
 providers:
   - name: main
     kind: openai

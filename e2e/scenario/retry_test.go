@@ -2,8 +2,10 @@ package scenario
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,11 +19,11 @@ import (
 // retried asks once, and once more after each transient failure: after 1 s and then after 2 s at least, each lengthened by up
 // to a half.
 const retried = `
-name: retried
+name: retried_%[1]d
 version: v1
 steps:
   - name: ask
-    llm: {prompt: "Question ${input.case}"}
+    llm: {route: account-%[1]d, prompt: "Question ${input.case}"}
     llm_timeout: 5s
     retry: {max_attempts: 3, initial: 1s, factor: 2, jitter: 0.5}
 `
@@ -133,13 +135,21 @@ func oddWait(after string) simulated.Fault {
 	}}
 }
 
-// TestI07_OnlyTransientFailuresAreRetried lets a provider fail in all the ways that it can, each against a run of its own, and
-// counts and times what is sent.
+// accounts is a models file with so many accounts of one provider, each with a route of its own: what one account is refused
+// stops that account, and no other.
+func accounts(p *harness.Provider, n int) string {
+	var providers, routes, prices strings.Builder
+	for i := range n {
+		fmt.Fprintf(&providers, "  - {name: account-%d, kind: openai, base_url: %s/v1, api_key_env: PAWL_E2E_KEY}\n", i, p.URL)
+		fmt.Fprintf(&routes, "  account-%[1]d: [{provider: account-%[1]d, model: sim-small}]\n", i)
+		fmt.Fprintf(&prices, "  - {provider: account-%d, model: sim-small, from: 2026-01-01, input: \"0.50\", output: \"2.00\"}\n", i)
+	}
+	return "providers:\n" + providers.String() + "routes:\n" + routes.String() + "prices:\n" + prices.String()
+}
+
+// TestI07_OnlyTransientFailuresAreRetried lets a provider fail in all the ways that it can, each against a run of its own with
+// an account of its own, and counts and times what is sent.
 func TestI07_OnlyTransientFailuresAreRetried(t *testing.T) {
-	t.Skip("a stated wait stops the whole account now: each trial needs an account of its own")
-	p := harness.StartProvider(t)
-	s := harness.Start(t, harness.Config{Provider: p, Expected: []string{"provider refuses our key or address"}})
-	registerSource(t, s, retried)
 	trials := map[string]trial{}
 	for sort, some := range map[string]map[string]trial{
 		"permanent": permanent(), "transient": transient(), "unsure": unsure(), "stated": stated(),
@@ -148,29 +158,27 @@ func TestI07_OnlyTransientFailuresAreRetried(t *testing.T) {
 			trials["["+sort+": "+name+"]"] = one
 		}
 	}
-	for name, one := range trials {
-		for _, fault := range one.faults {
+	p := harness.StartProvider(t)
+	s := harness.Start(t, harness.Config{Models: accounts(p, len(trials)), Expected: []string{"provider refuses our key or address"}})
+	names := slices.Sorted(maps.Keys(trials))
+	for i, name := range names {
+		registerSource(t, s, fmt.Sprintf(retried, i))
+		for _, fault := range trials[name].faults {
 			fault.Contains = name
 			p.Inject(fault)
 		}
 	}
 	var group errgroup.Group
-	ids := make(chan [2]string, len(trials))
-	for name := range trials {
-		group.Go(func() error {
-			id, err := s.Submit("retried", "i07 "+name, map[string]any{"case": name})
-			ids <- [2]string{name, id}
+	runs := make([]string, len(names))
+	for i, name := range names {
+		group.Go(func() (err error) {
+			runs[i], err = s.Submit(fmt.Sprintf("retried_%d", i), "i07 "+name, map[string]any{"case": name})
 			return err
 		})
 	}
 	require.NoError(t, group.Wait())
-	close(ids)
-	runs := map[string]string{}
-	for named := range ids {
-		runs[named[0]] = named[1]
-	}
-	for name, one := range trials {
-		t.Run(name, func(t *testing.T) { one.requireEnd(t, s.For(t), p.For(t), runs[name]) })
+	for i, name := range names {
+		t.Run(name, func(t *testing.T) { trials[name].requireEnd(t, s.For(t), p.For(t), runs[i]) })
 	}
 }
 
