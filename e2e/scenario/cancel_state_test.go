@@ -119,7 +119,8 @@ func TestI12_CancelEndsEveryStateInTime(t *testing.T) {
 	})
 	t.Run("parked", func(t *testing.T) {
 		s, p := s.For(t), p.For(t)
-		p.Inject(simulated.Fault{Kind: "429", Argument: "10m", Contains: "[parked]"})
+		// A wait of an overloaded provider's; one that a limit states would stop the whole account.
+		p.Inject(simulated.Fault{Kind: "503", Argument: "10m", Contains: "[parked]"})
 		run := start(t, s, "cancelled_ask", "[parked]")
 		awaitStep(t, s, run, "waiting", 1)
 		requireCancelled(t, s, run, time.Second)

@@ -22,6 +22,9 @@ const reasonBatch = "provider_batch"
 // tellings that are lost.
 const lookAgain = 10 * time.Minute
 
+// adoptBatches is how old a batch must be of which nobody knows whether it was made, before that is found out.
+const adoptBatches = 30 * time.Second
+
 // enterLane puts the question into the economy lane, if it may go there: a batch's question, on a route that allows it, with
 // enough time, that has not been there before. It is undecided when the question goes the usual way.
 func (a *attempt) enterLane(found store.Found, r *request) (o outcome, decided bool) {
@@ -111,7 +114,7 @@ func (s *Service) newEconomy(deps economy.Deps, cfg Config) economyLane {
 	deps.Store, deps.Clock, deps.Log, deps.Holder = s.store, s.clock, s.log, s.lease.holder
 	deps.API, deps.Settle, deps.Wake, deps.Counted = s.batchesOf, s.settleItem, s.wakeSteps, s.metrics.countLane
 	return economyLane{
-		Lane:  economy.New(deps, economy.Config{Gather: cfg.EconomyGather, LookEvery: cfg.EconomyLook}),
+		Lane:  economy.New(deps, economy.Config{Gather: cfg.EconomyGather, LookEvery: cfg.EconomyLook, AdoptAfter: adoptBatches}),
 		least: cfg.EconomyLeast, reserve: cfg.EconomyReserve,
 	}
 }

@@ -48,6 +48,9 @@ type Config struct {
 	Gather time.Duration
 	// LookEvery is how often a batch is looked at.
 	LookEvery time.Duration
+	// AdoptAfter is how old a job in preparation is before it is found out whether it was made: longer than a provider takes to
+	// list what it has made.
+	AdoptAfter time.Duration
 }
 
 // Deps is what a Lane works with.
@@ -87,8 +90,6 @@ const (
 	tellMost  = 500
 	// settleMost is how many withdrawn requests are settled at a time.
 	settleMost = 500
-	// adoptAfter is how old a job in preparation is before anybody but its maker looks at it.
-	adoptAfter = 30 * time.Second
 )
 
 // Run does what is due until ctx ends.

@@ -79,9 +79,11 @@ func (l *Lane) withdraw(ctx context.Context) error {
 	if err := l.Store.WithdrawWaiting(ctx); err != nil {
 		return err
 	}
-	if err := l.stopLate(ctx); err != nil {
-		return err
-	}
+	return errors.Join(l.stopLate(ctx), l.settleWithdrawn(ctx))
+}
+
+// settleWithdrawn settles what was taken out of the lane as not sent.
+func (l *Lane) settleWithdrawn(ctx context.Context) error {
 	for {
 		items, err := l.Store.FindWithdrawn(ctx, settleMost)
 		if err != nil || len(items) == 0 {
@@ -110,24 +112,23 @@ func (l *Lane) stopLate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var failed error
 	for _, job := range jobs {
-		api, ok := l.API(job.Provider)
-		if !ok {
-			if err := l.Store.EndJob(ctx, job.ID); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := api.CancelBatch(ctx, job.ProviderJob); err != nil {
-			if refused, ok := errors.AsType[*provider.BatchError](err); !ok || !refused.Refused() {
-				return err
-			} // it has ended meanwhile
-		}
-		if err := l.Store.NoteCancelling(ctx, job.ID); err != nil {
-			return err
-		}
+		failed = errors.Join(failed, l.stop(ctx, job))
 	}
-	return nil
+	return failed
+}
+
+func (l *Lane) stop(ctx context.Context, job store.Job) error {
+	api, ok := l.API(job.Provider)
+	if !ok {
+		return l.Store.EndJob(ctx, job.ID)
+	}
+	err := api.CancelBatch(ctx, job.ProviderJob)
+	if refused, ok := errors.AsType[*provider.BatchError](err); err != nil && (!ok || !refused.Refused()) {
+		return err
+	} // what is refused has ended meanwhile
+	return l.Store.NoteCancelling(ctx, job.ID)
 }
 
 // tell wakes the steps whose requests are settled.

@@ -9,34 +9,33 @@ import (
 	"pawl.internal/services/llmgateway/store"
 )
 
+// gatherMost is how many requests are not kept waiting for more.
+const gatherMost = 50_000
+
 // submit makes batches of what was gathered, and brings to an end what dead gateways have begun to make.
 func (l *Lane) submit(ctx context.Context) error {
-	abandoned, err := l.Store.AdoptJobs(ctx, l.Holder, adoptAfter)
+	abandoned, err := l.Store.AdoptJobs(ctx, l.Holder, l.cfg.AdoptAfter)
 	if err != nil {
 		return err
 	}
+	var failed error // one provider's trouble is not another's
 	for _, job := range abandoned {
-		if err := l.recover(ctx, job); err != nil {
-			return err
-		}
+		failed = errors.Join(failed, l.recover(ctx, job))
 	}
-	const any = 50_000
-	kinds, err := l.Store.FindGathered(ctx, l.cfg.Gather, any)
+	kinds, err := l.Store.FindGathered(ctx, l.cfg.Gather, gatherMost)
 	if err != nil {
 		return err
 	}
 	for _, kind := range kinds {
-		if err := l.submitKind(ctx, kind); err != nil {
-			return err
-		}
+		failed = errors.Join(failed, l.submitKind(ctx, kind))
 	}
-	return nil
+	return failed
 }
 
 // submitKind makes one batch of a kind.
 func (l *Lane) submitKind(ctx context.Context, kind store.Kind) error {
 	api, ok := l.API(kind.Provider)
-	items, size := 1000, int64(1<<20)
+	items, size := gatherMost, int64(0)
 	if ok {
 		items, size = api.Size()
 	}
@@ -45,17 +44,18 @@ func (l *Lane) submitKind(ctx context.Context, kind store.Kind) error {
 		return err
 	}
 	if !ok { // the models file has no such provider any more
-		return l.Store.ReturnJob(ctx, job.ID, true)
+		return l.Store.EndJob(ctx, job.ID)
 	}
 	failpoint.Hit("gateway.economy.prepared")
 	return l.send(ctx, api, *job)
 }
 
-// recover finds out whether a job that is not known to be made was made, and makes it if not.
+// recover finds out whether a job that is not known to be made was made. If not, its requests wait for another one, or are
+// withdrawn there if their time has come.
 func (l *Lane) recover(ctx context.Context, job store.Job) error {
 	api, ok := l.API(job.Provider)
 	if !ok {
-		return l.Store.ReturnJob(ctx, job.ID, true)
+		return l.Store.EndJob(ctx, job.ID)
 	}
 	known, err := l.Store.KnownJobs(ctx, job.Provider)
 	if err != nil {
@@ -67,7 +67,7 @@ func (l *Lane) recover(ctx context.Context, job store.Job) error {
 		_, err = l.Store.NoteSent(ctx, job.ID, id, l.cfg.LookEvery)
 		return err
 	case errors.Is(err, provider.ErrNoBatch):
-		return l.send(ctx, api, job)
+		return l.Store.ReturnJob(ctx, job.ID)
 	default:
 		return err
 	}
@@ -88,10 +88,10 @@ func (l *Lane) send(ctx context.Context, api API, job store.Job) error {
 	if refused, ok := errors.AsType[*provider.BatchError](err); ok && refused.Refused() || errors.Is(err, provider.ErrNoBatch) {
 		l.Log.ErrorContext(ctx, "provider refuses a batch; its requests go the usual way", "provider", job.Provider, "model", job.Model,
 			"items", len(items), "error", err)
-		return l.Store.ReturnJob(ctx, job.ID, true)
+		return l.Store.EndJob(ctx, job.ID)
 	}
 	if err != nil {
-		return err // it may have been made: looked for, and made if not, when it is old enough
+		return err // it may have been made, which is found out when it is old enough
 	}
 	l.Log.InfoContext(ctx, "batch sent", "provider", job.Provider, "model", job.Model, "items", len(items), "job", job.ID)
 	_, err = l.Store.NoteSent(ctx, job.ID, id, l.cfg.LookEvery)

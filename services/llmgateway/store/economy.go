@@ -46,6 +46,10 @@ type Job struct {
 	CreatedAt   time.Time
 }
 
+func jobOf(r db.DueJobsRow) Job {
+	return Job{r.ID, r.Provider, r.Model, JobState(r.State), r.ProviderJob, int(r.Items), r.CreatedAt}
+}
+
 // JobState is how far a Job is.
 type JobState string
 
@@ -109,7 +113,8 @@ func (s *Store) TakeWaiting(ctx context.Context, id, holder uuid.UUID, kind Kind
 	return job, nil
 }
 
-// AdoptJobs returns jobs in preparation, older than age, that no living gateway prepares, and makes them the holder's.
+// AdoptJobs returns jobs in preparation, older than age, that no other living gateway prepares, and makes them the holder's,
+// who must not be preparing any at the time.
 func (s *Store) AdoptJobs(ctx context.Context, holder uuid.UUID, age time.Duration) ([]Job, error) {
 	rows, err := db.New(s.control).AdoptJobs(ctx, holder, age)
 	if err != nil {
@@ -117,7 +122,7 @@ func (s *Store) AdoptJobs(ctx context.Context, holder uuid.UUID, age time.Durati
 	}
 	jobs := make([]Job, len(rows))
 	for i, r := range rows {
-		jobs[i] = Job{r.ID, r.Provider, r.Model, JobState(r.State), r.ProviderJob, int(r.Items), r.CreatedAt}
+		jobs[i] = jobOf(db.DueJobsRow(r))
 	}
 	return jobs, nil
 }
@@ -130,7 +135,7 @@ func (s *Store) DueJobs(ctx context.Context, every time.Duration) ([]Job, error)
 	}
 	jobs := make([]Job, len(rows))
 	for i, r := range rows {
-		jobs[i] = Job{r.ID, r.Provider, r.Model, JobState(r.State), r.ProviderJob, int(r.Items), r.CreatedAt}
+		jobs[i] = jobOf(db.DueJobsRow(r))
 	}
 	return jobs, nil
 }
@@ -143,7 +148,7 @@ func (s *Store) FindLate(ctx context.Context) ([]Job, error) {
 	}
 	jobs := make([]Job, len(rows))
 	for i, r := range rows {
-		jobs[i] = Job{r.ID, r.Provider, r.Model, JobState(r.State), r.ProviderJob, int(r.Items), r.CreatedAt}
+		jobs[i] = jobOf(db.DueJobsRow(r))
 	}
 	return jobs, nil
 }
@@ -165,17 +170,12 @@ func (s *Store) NoteCancelling(ctx context.Context, id uuid.UUID) error {
 	return nil
 }
 
-// ReturnJob forgets a job that is surely not at its provider; its requests wait again, or are withdrawn.
-func (s *Store) ReturnJob(ctx context.Context, id uuid.UUID, withdraw bool) error {
-	return s.endJob(ctx, id, func(query *db.Queries) error {
-		if withdraw {
-			return query.WithdrawRest(ctx, &id)
-		}
-		return query.DetachItems(ctx, &id)
-	})
+// ReturnJob forgets a job that is not at its provider; its requests wait again.
+func (s *Store) ReturnJob(ctx context.Context, id uuid.UUID) error {
+	return s.endJob(ctx, id, func(query *db.Queries) error { return query.DetachItems(ctx, &id) })
 }
 
-// EndJob forgets a job that has ended; what it did not answer is withdrawn.
+// EndJob forgets a job of which nothing comes any more; what it did not answer is withdrawn.
 func (s *Store) EndJob(ctx context.Context, id uuid.UUID) error {
 	return s.endJob(ctx, id, func(query *db.Queries) error { return query.WithdrawRest(ctx, &id) })
 }

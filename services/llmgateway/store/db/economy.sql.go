@@ -15,7 +15,8 @@ import (
 const adoptJobs = `-- name: AdoptJobs :many
 UPDATE llm.economy_job j SET holder = $1
 WHERE j.state = 'preparing' AND j.created_at < clock_timestamp() - $2::interval
-  AND NOT EXISTS (SELECT FROM llm.replica r WHERE r.holder = j.holder AND r.lease_until > clock_timestamp())
+  AND (j.holder = $1
+       OR NOT EXISTS (SELECT FROM llm.replica r WHERE r.holder = j.holder AND r.lease_until > clock_timestamp()))
 RETURNING j.id, j.provider, j.model, j.state, j.provider_job, j.items, j.created_at
 `
 
@@ -29,7 +30,7 @@ type AdoptJobsRow struct {
 	CreatedAt   time.Time
 }
 
-// Jobs whose preparation nobody can have in hand any more.
+// Jobs whose preparation nobody has in hand any more: the holder's own, who has given up on them, and those of the dead.
 func (q *Queries) AdoptJobs(ctx context.Context, holder uuid.UUID, age time.Duration) ([]AdoptJobsRow, error) {
 	rows, err := q.db.Query(ctx, adoptJobs, holder, age)
 	if err != nil {

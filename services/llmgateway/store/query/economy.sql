@@ -37,10 +37,11 @@ WHERE i.run_id = k.run_id AND i.call_key = k.call_key AND i.try_no = k.try_no;
 UPDATE llm.economy_item SET state = 'waiting', job_id = NULL WHERE job_id = @job_id AND state = 'sent';
 
 -- name: AdoptJobs :many
--- Jobs whose preparation nobody can have in hand any more.
+-- Jobs whose preparation nobody has in hand any more: the holder's own, who has given up on them, and those of the dead.
 UPDATE llm.economy_job j SET holder = @holder
 WHERE j.state = 'preparing' AND j.created_at < clock_timestamp() - @age::interval
-  AND NOT EXISTS (SELECT FROM llm.replica r WHERE r.holder = j.holder AND r.lease_until > clock_timestamp())
+  AND (j.holder = @holder
+       OR NOT EXISTS (SELECT FROM llm.replica r WHERE r.holder = j.holder AND r.lease_until > clock_timestamp()))
 RETURNING j.id, j.provider, j.model, j.state, j.provider_job, j.items, j.created_at;
 
 -- name: NoteSent :execrows
