@@ -120,7 +120,8 @@ func TestI08_EveryRunEnds(t *testing.T) {
 	})
 	t.Run("parked", func(t *testing.T) {
 		s, p := s.For(t), p.For(t)
-		p.Inject(simulated.Fault{Kind: "429", Argument: "1500ms", Contains: "[parked]"})
+		// A wait of an overloaded provider's; one that a limit states would stop the whole account, and lower its ceiling.
+		p.Inject(simulated.Fault{Kind: "503", Argument: "1500ms", Contains: "[parked]"})
 		run := start(t, s, "waiting_ask", "[parked]", 0)
 		state := s.AwaitEnd(run)
 		require.Equal(t, "deadline_exceeded", state.Reason, state.Error)
