@@ -293,3 +293,19 @@ func failureOf(class systemv1.Outcome_FailureClass, reason string, wait time.Dur
 }
 
 var _ compat.Gateway = (*gateway)(nil)
+
+// Where our providers are is nothing that their clients need to know.
+func TestProblemsDoNotNameAddressesOfProviders(t *testing.T) {
+	t.Parallel()
+	for reason, class := range map[string]systemv1.Outcome_FailureClass{
+		"network":          systemv1.Outcome_FAILURE_CLASS_TRANSIENT,
+		"provider_timeout": systemv1.Outcome_FAILURE_CLASS_AMBIGUOUS,
+	} {
+		b := setup(t)
+		b.gateway.call = newCall()
+		f := failureOf(class, reason, 0, false)
+		f.Message = "post to http://llm.internal:9000/v1: connection refused"
+		b.gateway.call.fail(f)
+		require.NotContains(t, b.post(t, chatPath, hello).body, "llm.internal", reason)
+	}
+}

@@ -34,8 +34,11 @@ func failed(f *systemv1.CallFailure) *problem {
 		p.message = "no permit came in time; nothing was sent, and nothing is paid"
 	case failure.ReasonCancelled:
 		p.status, p.final = statusCancelled, true
-	case failure.ReasonTimeout:
-		p.status = http.StatusGatewayTimeout
+	case failure.ReasonTimeout: // here and below the message has the provider's address, which is not the client's business
+		p.status, p.message = http.StatusGatewayTimeout, "the model's provider did not answer in time"
+	case failure.ReasonNetwork:
+		p.message = "the connection to the model's provider failed"
+		p.fromClass(f)
 	default:
 		p.fromClass(f)
 	}
