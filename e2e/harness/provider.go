@@ -56,7 +56,14 @@ func (p *Provider) modelsFile(concurrency int) string {
 // modelsFileAt is modelsFile for those who reach the provider at another URL.
 func (p *Provider) modelsFileAt(url string, concurrency int) string {
 	p.t.Helper()
-	return WriteFile(p.t, "models.yaml", fmt.Sprintf(`
+	return WriteFile(p.t, "models.yaml", modelsAt(url, concurrency))
+}
+
+// Models is what the models file says that a System is given, with more at its beginning.
+func (p *Provider) Models(more string) string { return more + modelsAt(p.URL, usualConcurrency) }
+
+func modelsAt(url string, concurrency int) string {
+	return fmt.Sprintf(`
 providers:
   - name: main
     kind: openai
@@ -70,7 +77,7 @@ routes:
     - {provider: main, model: sim-small}
 prices:
   - {provider: main, model: sim-small, from: 2026-01-01, input: "0.50", cached_input: "0.05", output: "2.00"}
-`, url, concurrency))
+`, url, concurrency)
 }
 
 // Inject asks for a fault and returns what takes it back, and with it lets go of what it holds.

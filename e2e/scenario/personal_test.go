@@ -83,7 +83,9 @@ func TestNothingPersonalIsWritten(t *testing.T) {
 	t.Parallel()
 	p := harness.StartProvider(t)
 	s := harness.Start(t, harness.Config{
-		Provider: p, Env: []string{"PAWL_LOG_LEVEL=debug"}, Expected: []string{"provider refuses our key or address"},
+		// A provider that fails so often would be left alone for a while.
+		Models: p.Models("breaker: {failures: 1000}"), Env: []string{"PAWL_LOG_LEVEL=debug"},
+		Expected: []string{"provider refuses our key or address"},
 	})
 	b := personalBench{t: t, System: s}
 	b.prepare()
