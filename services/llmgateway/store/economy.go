@@ -135,7 +135,7 @@ func (s *Store) DueJobs(ctx context.Context, every time.Duration) ([]Job, error)
 	}
 	jobs := make([]Job, len(rows))
 	for i, r := range rows {
-		jobs[i] = jobOf(db.DueJobsRow(r))
+		jobs[i] = jobOf(r)
 	}
 	return jobs, nil
 }
