@@ -3876,6 +3876,199 @@ func (x *WakeStepsResponse) GetWoken() int32 {
 	return 0
 }
 
+// SetTenantPolicyRequest is a tenant's policy.
+type SetTenantPolicyRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whose policy it is.
+	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// The tenant's share beside others that have work too, in proportion to their weights.
+	Weight int32 `protobuf:"varint,2,opt,name=weight,proto3" json:"weight,omitempty"`
+	// How many of the tenant's steps may be dispatched and unfinished at once; no limit if absent.
+	MaxConcurrentSteps *int32 `protobuf:"varint,3,opt,name=max_concurrent_steps,json=maxConcurrentSteps,proto3,oneof" json:"max_concurrent_steps,omitempty"`
+	// Grows with every change of the policy; what is older than what is stored is ignored.
+	Version       int64 `protobuf:"varint,4,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetTenantPolicyRequest) Reset() {
+	*x = SetTenantPolicyRequest{}
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetTenantPolicyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetTenantPolicyRequest) ProtoMessage() {}
+
+func (x *SetTenantPolicyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetTenantPolicyRequest.ProtoReflect.Descriptor instead.
+func (*SetTenantPolicyRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *SetTenantPolicyRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *SetTenantPolicyRequest) GetWeight() int32 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+func (x *SetTenantPolicyRequest) GetMaxConcurrentSteps() int32 {
+	if x != nil && x.MaxConcurrentSteps != nil {
+		return *x.MaxConcurrentSteps
+	}
+	return 0
+}
+
+func (x *SetTenantPolicyRequest) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+// SetTenantPolicyResponse says that the policy, or a newer one, is stored.
+type SetTenantPolicyResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetTenantPolicyResponse) Reset() {
+	*x = SetTenantPolicyResponse{}
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetTenantPolicyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetTenantPolicyResponse) ProtoMessage() {}
+
+func (x *SetTenantPolicyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetTenantPolicyResponse.ProtoReflect.Descriptor instead.
+func (*SetTenantPolicyResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{54}
+}
+
+// GetBacklogRequest asks for all tenants.
+type GetBacklogRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetBacklogRequest) Reset() {
+	*x = GetBacklogRequest{}
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetBacklogRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetBacklogRequest) ProtoMessage() {}
+
+func (x *GetBacklogRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetBacklogRequest.ProtoReflect.Descriptor instead.
+func (*GetBacklogRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{55}
+}
+
+// GetBacklogResponse is the backlog, as it was at most a few seconds ago.
+type GetBacklogResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Tenants and classes with unfinished runs.
+	Backlog       []*GetBacklogResponse_Backlog `protobuf:"bytes,1,rep,name=backlog,proto3" json:"backlog,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetBacklogResponse) Reset() {
+	*x = GetBacklogResponse{}
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetBacklogResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetBacklogResponse) ProtoMessage() {}
+
+func (x *GetBacklogResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetBacklogResponse.ProtoReflect.Descriptor instead.
+func (*GetBacklogResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{56}
+}
+
+func (x *GetBacklogResponse) GetBacklog() []*GetBacklogResponse_Backlog {
+	if x != nil {
+		return x.Backlog
+	}
+	return nil
+}
+
 // Succeeded carries the output.
 type Outcome_Succeeded struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3887,7 +4080,7 @@ type Outcome_Succeeded struct {
 
 func (x *Outcome_Succeeded) Reset() {
 	*x = Outcome_Succeeded{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[56]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3899,7 +4092,7 @@ func (x *Outcome_Succeeded) String() string {
 func (*Outcome_Succeeded) ProtoMessage() {}
 
 func (x *Outcome_Succeeded) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[56]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3931,7 +4124,7 @@ type Outcome_Skipped struct {
 
 func (x *Outcome_Skipped) Reset() {
 	*x = Outcome_Skipped{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[57]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3943,7 +4136,7 @@ func (x *Outcome_Skipped) String() string {
 func (*Outcome_Skipped) ProtoMessage() {}
 
 func (x *Outcome_Skipped) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[57]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3970,7 +4163,7 @@ type Outcome_Expanded struct {
 
 func (x *Outcome_Expanded) Reset() {
 	*x = Outcome_Expanded{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[58]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3982,7 +4175,7 @@ func (x *Outcome_Expanded) String() string {
 func (*Outcome_Expanded) ProtoMessage() {}
 
 func (x *Outcome_Expanded) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[58]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4024,7 +4217,7 @@ type Outcome_Failed struct {
 
 func (x *Outcome_Failed) Reset() {
 	*x = Outcome_Failed{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[59]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4036,7 +4229,7 @@ func (x *Outcome_Failed) String() string {
 func (*Outcome_Failed) ProtoMessage() {}
 
 func (x *Outcome_Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[59]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4102,7 +4295,7 @@ type Outcome_ReviewRequested struct {
 
 func (x *Outcome_ReviewRequested) Reset() {
 	*x = Outcome_ReviewRequested{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[60]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4114,7 +4307,7 @@ func (x *Outcome_ReviewRequested) String() string {
 func (*Outcome_ReviewRequested) ProtoMessage() {}
 
 func (x *Outcome_ReviewRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[60]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4166,7 +4359,7 @@ type Outcome_Parked struct {
 
 func (x *Outcome_Parked) Reset() {
 	*x = Outcome_Parked{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[61]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4178,7 +4371,7 @@ func (x *Outcome_Parked) String() string {
 func (*Outcome_Parked) ProtoMessage() {}
 
 func (x *Outcome_Parked) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[61]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4228,7 +4421,7 @@ type RecordSpendRequest_RunSpend struct {
 
 func (x *RecordSpendRequest_RunSpend) Reset() {
 	*x = RecordSpendRequest_RunSpend{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[62]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4240,7 +4433,7 @@ func (x *RecordSpendRequest_RunSpend) String() string {
 func (*RecordSpendRequest_RunSpend) ProtoMessage() {}
 
 func (x *RecordSpendRequest_RunSpend) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[62]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4268,6 +4461,70 @@ func (x *RecordSpendRequest_RunSpend) GetSpend() *Spend {
 		return x.Spend
 	}
 	return nil
+}
+
+// Backlog is the unfinished runs of one tenant in one class.
+type GetBacklogResponse_Backlog struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whose runs they are.
+	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// Their class.
+	Class v1.RunClass `protobuf:"varint,2,opt,name=class,proto3,enum=pawl.v1.RunClass" json:"class,omitempty"`
+	// How many there are.
+	Unfinished    int64 `protobuf:"varint,3,opt,name=unfinished,proto3" json:"unfinished,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetBacklogResponse_Backlog) Reset() {
+	*x = GetBacklogResponse_Backlog{}
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[67]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetBacklogResponse_Backlog) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetBacklogResponse_Backlog) ProtoMessage() {}
+
+func (x *GetBacklogResponse_Backlog) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[67]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetBacklogResponse_Backlog.ProtoReflect.Descriptor instead.
+func (*GetBacklogResponse_Backlog) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{56, 0}
+}
+
+func (x *GetBacklogResponse_Backlog) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *GetBacklogResponse_Backlog) GetClass() v1.RunClass {
+	if x != nil {
+		return x.Class
+	}
+	return v1.RunClass(0)
+}
+
+func (x *GetBacklogResponse_Backlog) GetUnfinished() int64 {
+	if x != nil {
+		return x.Unfinished
+	}
+	return 0
 }
 
 var File_pawl_system_v1_orchestrator_proto protoreflect.FileDescriptor
@@ -4574,7 +4831,23 @@ const file_pawl_system_v1_orchestrator_proto_rawDesc = "" +
 	"\x10WakeStepsRequest\x12:\n" +
 	"\x05steps\x18\x01 \x03(\v2\x17.pawl.system.v1.StepRefB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\x05steps\")\n" +
 	"\x11WakeStepsResponse\x12\x14\n" +
-	"\x05woken\x18\x01 \x01(\x05R\x05woken*\x8b\x01\n" +
+	"\x05woken\x18\x01 \x01(\x05R\x05woken\"\xd6\x01\n" +
+	"\x16SetTenantPolicyRequest\x12\x1f\n" +
+	"\x06tenant\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06tenant\x12\x1f\n" +
+	"\x06weight\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01R\x06weight\x12>\n" +
+	"\x14max_concurrent_steps\x18\x03 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01H\x00R\x12maxConcurrentSteps\x88\x01\x01\x12!\n" +
+	"\aversion\x18\x04 \x01(\x03B\a\xbaH\x04\"\x02(\x01R\aversionB\x17\n" +
+	"\x15_max_concurrent_steps\"\x19\n" +
+	"\x17SetTenantPolicyResponse\"\x13\n" +
+	"\x11GetBacklogRequest\"\xc6\x01\n" +
+	"\x12GetBacklogResponse\x12D\n" +
+	"\abacklog\x18\x01 \x03(\v2*.pawl.system.v1.GetBacklogResponse.BacklogR\abacklog\x1aj\n" +
+	"\aBacklog\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12'\n" +
+	"\x05class\x18\x02 \x01(\x0e2\x11.pawl.v1.RunClassR\x05class\x12\x1e\n" +
+	"\n" +
+	"unfinished\x18\x03 \x01(\x03R\n" +
+	"unfinished*\x8b\x01\n" +
 	"\vClaimStatus\x12\x1c\n" +
 	"\x18CLAIM_STATUS_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14CLAIM_STATUS_GRANTED\x10\x01\x12\x15\n" +
@@ -4593,7 +4866,7 @@ const file_pawl_system_v1_orchestrator_proto_rawDesc = "" +
 	"\x15STOP_REASON_CANCELLED\x10\x01\x12\x16\n" +
 	"\x12STOP_REASON_FENCED\x10\x02\x12\x18\n" +
 	"\x14STOP_REASON_DEADLINE\x10\x03\x12\x1c\n" +
-	"\x18STOP_REASON_HARD_TIMEOUT\x10\x042\xc1\x0e\n" +
+	"\x18STOP_REASON_HARD_TIMEOUT\x10\x042\x84\x10\n" +
 	"\x13OrchestratorService\x12U\n" +
 	"\tCreateRun\x12 .pawl.system.v1.CreateRunRequest\x1a!.pawl.system.v1.CreateRunResponse\"\x03\x90\x02\x02\x12L\n" +
 	"\x06GetRun\x12\x1d.pawl.system.v1.GetRunRequest\x1a\x1e.pawl.system.v1.GetRunResponse\"\x03\x90\x02\x01\x12R\n" +
@@ -4615,7 +4888,10 @@ const file_pawl_system_v1_orchestrator_proto_rawDesc = "" +
 	"\vGetPipeline\x12\".pawl.system.v1.GetPipelineRequest\x1a#.pawl.system.v1.GetPipelineResponse\"\x03\x90\x02\x01\x12a\n" +
 	"\rListPipelines\x12$.pawl.system.v1.ListPipelinesRequest\x1a%.pawl.system.v1.ListPipelinesResponse\"\x03\x90\x02\x01\x12d\n" +
 	"\x0eCreateDocument\x12%.pawl.system.v1.CreateDocumentRequest\x1a&.pawl.system.v1.CreateDocumentResponse\"\x03\x90\x02\x02\x12[\n" +
-	"\vGetDocument\x12\".pawl.system.v1.GetDocumentRequest\x1a#.pawl.system.v1.GetDocumentResponse\"\x03\x90\x02\x01B+Z)pawl.internal/gen/pawl/system/v1;systemv1b\x06proto3"
+	"\vGetDocument\x12\".pawl.system.v1.GetDocumentRequest\x1a#.pawl.system.v1.GetDocumentResponse\"\x03\x90\x02\x01\x12g\n" +
+	"\x0fSetTenantPolicy\x12&.pawl.system.v1.SetTenantPolicyRequest\x1a'.pawl.system.v1.SetTenantPolicyResponse\"\x03\x90\x02\x02\x12X\n" +
+	"\n" +
+	"GetBacklog\x12!.pawl.system.v1.GetBacklogRequest\x1a\".pawl.system.v1.GetBacklogResponse\"\x03\x90\x02\x01B+Z)pawl.internal/gen/pawl/system/v1;systemv1b\x06proto3"
 
 var (
 	file_pawl_system_v1_orchestrator_proto_rawDescOnce sync.Once
@@ -4630,7 +4906,7 @@ func file_pawl_system_v1_orchestrator_proto_rawDescGZIP() []byte {
 }
 
 var file_pawl_system_v1_orchestrator_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_pawl_system_v1_orchestrator_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
+var file_pawl_system_v1_orchestrator_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
 var file_pawl_system_v1_orchestrator_proto_goTypes = []any{
 	(ClaimStatus)(0),                    // 0: pawl.system.v1.ClaimStatus
 	(CompleteStatus)(0),                 // 1: pawl.system.v1.CompleteStatus
@@ -4689,137 +4965,148 @@ var file_pawl_system_v1_orchestrator_proto_goTypes = []any{
 	(*GetDocumentResponse)(nil),         // 54: pawl.system.v1.GetDocumentResponse
 	(*WakeStepsRequest)(nil),            // 55: pawl.system.v1.WakeStepsRequest
 	(*WakeStepsResponse)(nil),           // 56: pawl.system.v1.WakeStepsResponse
-	nil,                                 // 57: pawl.system.v1.CreateRunRequest.LabelsEntry
-	nil,                                 // 58: pawl.system.v1.Assignment.LabelsEntry
-	nil,                                 // 59: pawl.system.v1.Assignment.OutputsEntry
-	(*Outcome_Succeeded)(nil),           // 60: pawl.system.v1.Outcome.Succeeded
-	(*Outcome_Skipped)(nil),             // 61: pawl.system.v1.Outcome.Skipped
-	(*Outcome_Expanded)(nil),            // 62: pawl.system.v1.Outcome.Expanded
-	(*Outcome_Failed)(nil),              // 63: pawl.system.v1.Outcome.Failed
-	(*Outcome_ReviewRequested)(nil),     // 64: pawl.system.v1.Outcome.ReviewRequested
-	(*Outcome_Parked)(nil),              // 65: pawl.system.v1.Outcome.Parked
-	(*RecordSpendRequest_RunSpend)(nil), // 66: pawl.system.v1.RecordSpendRequest.RunSpend
-	(v1.RunClass)(0),                    // 67: pawl.v1.RunClass
-	(*durationpb.Duration)(nil),         // 68: google.protobuf.Duration
-	(v1.RunStatus)(0),                   // 69: pawl.v1.RunStatus
-	(*v1.Run)(nil),                      // 70: pawl.v1.Run
-	(*v1.ListRunsRequest)(nil),          // 71: pawl.v1.ListRunsRequest
-	(*v1.RunStep)(nil),                  // 72: pawl.v1.RunStep
-	(*v1.ListRunEventsRequest)(nil),     // 73: pawl.v1.ListRunEventsRequest
-	(*v1.RunEvent)(nil),                 // 74: pawl.v1.RunEvent
-	(*timestamppb.Timestamp)(nil),       // 75: google.protobuf.Timestamp
-	(*v1.Pipeline)(nil),                 // 76: pawl.v1.Pipeline
-	(*v1.ListPipelinesRequest)(nil),     // 77: pawl.v1.ListPipelinesRequest
-	(*v1.Document)(nil),                 // 78: pawl.v1.Document
+	(*SetTenantPolicyRequest)(nil),      // 57: pawl.system.v1.SetTenantPolicyRequest
+	(*SetTenantPolicyResponse)(nil),     // 58: pawl.system.v1.SetTenantPolicyResponse
+	(*GetBacklogRequest)(nil),           // 59: pawl.system.v1.GetBacklogRequest
+	(*GetBacklogResponse)(nil),          // 60: pawl.system.v1.GetBacklogResponse
+	nil,                                 // 61: pawl.system.v1.CreateRunRequest.LabelsEntry
+	nil,                                 // 62: pawl.system.v1.Assignment.LabelsEntry
+	nil,                                 // 63: pawl.system.v1.Assignment.OutputsEntry
+	(*Outcome_Succeeded)(nil),           // 64: pawl.system.v1.Outcome.Succeeded
+	(*Outcome_Skipped)(nil),             // 65: pawl.system.v1.Outcome.Skipped
+	(*Outcome_Expanded)(nil),            // 66: pawl.system.v1.Outcome.Expanded
+	(*Outcome_Failed)(nil),              // 67: pawl.system.v1.Outcome.Failed
+	(*Outcome_ReviewRequested)(nil),     // 68: pawl.system.v1.Outcome.ReviewRequested
+	(*Outcome_Parked)(nil),              // 69: pawl.system.v1.Outcome.Parked
+	(*RecordSpendRequest_RunSpend)(nil), // 70: pawl.system.v1.RecordSpendRequest.RunSpend
+	(*GetBacklogResponse_Backlog)(nil),  // 71: pawl.system.v1.GetBacklogResponse.Backlog
+	(v1.RunClass)(0),                    // 72: pawl.v1.RunClass
+	(*durationpb.Duration)(nil),         // 73: google.protobuf.Duration
+	(v1.RunStatus)(0),                   // 74: pawl.v1.RunStatus
+	(*v1.Run)(nil),                      // 75: pawl.v1.Run
+	(*v1.ListRunsRequest)(nil),          // 76: pawl.v1.ListRunsRequest
+	(*v1.RunStep)(nil),                  // 77: pawl.v1.RunStep
+	(*v1.ListRunEventsRequest)(nil),     // 78: pawl.v1.ListRunEventsRequest
+	(*v1.RunEvent)(nil),                 // 79: pawl.v1.RunEvent
+	(*timestamppb.Timestamp)(nil),       // 80: google.protobuf.Timestamp
+	(*v1.Pipeline)(nil),                 // 81: pawl.v1.Pipeline
+	(*v1.ListPipelinesRequest)(nil),     // 82: pawl.v1.ListPipelinesRequest
+	(*v1.Document)(nil),                 // 83: pawl.v1.Document
 }
 var file_pawl_system_v1_orchestrator_proto_depIdxs = []int32{
 	4,  // 0: pawl.system.v1.CreateRunRequest.idempotency:type_name -> pawl.system.v1.Idempotency
-	67, // 1: pawl.system.v1.CreateRunRequest.class:type_name -> pawl.v1.RunClass
-	57, // 2: pawl.system.v1.CreateRunRequest.labels:type_name -> pawl.system.v1.CreateRunRequest.LabelsEntry
-	68, // 3: pawl.system.v1.CreateRunRequest.deadline:type_name -> google.protobuf.Duration
-	69, // 4: pawl.system.v1.CreateRunResponse.status:type_name -> pawl.v1.RunStatus
-	70, // 5: pawl.system.v1.GetRunResponse.run:type_name -> pawl.v1.Run
-	71, // 6: pawl.system.v1.ListRunsRequest.query:type_name -> pawl.v1.ListRunsRequest
-	70, // 7: pawl.system.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
-	72, // 8: pawl.system.v1.ListRunStepsResponse.steps:type_name -> pawl.v1.RunStep
-	73, // 9: pawl.system.v1.ListRunEventsRequest.query:type_name -> pawl.v1.ListRunEventsRequest
-	74, // 10: pawl.system.v1.ListRunEventsResponse.events:type_name -> pawl.v1.RunEvent
-	70, // 11: pawl.system.v1.CancelRunResponse.run:type_name -> pawl.v1.Run
-	70, // 12: pawl.system.v1.RetryRunResponse.run:type_name -> pawl.v1.Run
-	70, // 13: pawl.system.v1.RerunRunResponse.run:type_name -> pawl.v1.Run
+	72, // 1: pawl.system.v1.CreateRunRequest.class:type_name -> pawl.v1.RunClass
+	61, // 2: pawl.system.v1.CreateRunRequest.labels:type_name -> pawl.system.v1.CreateRunRequest.LabelsEntry
+	73, // 3: pawl.system.v1.CreateRunRequest.deadline:type_name -> google.protobuf.Duration
+	74, // 4: pawl.system.v1.CreateRunResponse.status:type_name -> pawl.v1.RunStatus
+	75, // 5: pawl.system.v1.GetRunResponse.run:type_name -> pawl.v1.Run
+	76, // 6: pawl.system.v1.ListRunsRequest.query:type_name -> pawl.v1.ListRunsRequest
+	75, // 7: pawl.system.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
+	77, // 8: pawl.system.v1.ListRunStepsResponse.steps:type_name -> pawl.v1.RunStep
+	78, // 9: pawl.system.v1.ListRunEventsRequest.query:type_name -> pawl.v1.ListRunEventsRequest
+	79, // 10: pawl.system.v1.ListRunEventsResponse.events:type_name -> pawl.v1.RunEvent
+	75, // 11: pawl.system.v1.CancelRunResponse.run:type_name -> pawl.v1.Run
+	75, // 12: pawl.system.v1.RetryRunResponse.run:type_name -> pawl.v1.Run
+	75, // 13: pawl.system.v1.RerunRunResponse.run:type_name -> pawl.v1.Run
 	4,  // 14: pawl.system.v1.FindSubmissionRequest.idempotency:type_name -> pawl.system.v1.Idempotency
-	69, // 15: pawl.system.v1.FindSubmissionResponse.status:type_name -> pawl.v1.RunStatus
+	74, // 15: pawl.system.v1.FindSubmissionResponse.status:type_name -> pawl.v1.RunStatus
 	25, // 16: pawl.system.v1.ClaimStepsRequest.claims:type_name -> pawl.system.v1.Claim
 	23, // 17: pawl.system.v1.Claim.step:type_name -> pawl.system.v1.StepRef
 	27, // 18: pawl.system.v1.ClaimStepsResponse.results:type_name -> pawl.system.v1.ClaimResult
 	0,  // 19: pawl.system.v1.ClaimResult.status:type_name -> pawl.system.v1.ClaimStatus
 	28, // 20: pawl.system.v1.ClaimResult.assignment:type_name -> pawl.system.v1.Assignment
-	67, // 21: pawl.system.v1.Assignment.class:type_name -> pawl.v1.RunClass
-	58, // 22: pawl.system.v1.Assignment.labels:type_name -> pawl.system.v1.Assignment.LabelsEntry
-	59, // 23: pawl.system.v1.Assignment.outputs:type_name -> pawl.system.v1.Assignment.OutputsEntry
-	68, // 24: pawl.system.v1.Assignment.deadline_in:type_name -> google.protobuf.Duration
+	72, // 21: pawl.system.v1.Assignment.class:type_name -> pawl.v1.RunClass
+	62, // 22: pawl.system.v1.Assignment.labels:type_name -> pawl.system.v1.Assignment.LabelsEntry
+	63, // 23: pawl.system.v1.Assignment.outputs:type_name -> pawl.system.v1.Assignment.OutputsEntry
+	73, // 24: pawl.system.v1.Assignment.deadline_in:type_name -> google.protobuf.Duration
 	30, // 25: pawl.system.v1.CompleteStepsRequest.outcomes:type_name -> pawl.system.v1.Outcome
 	23, // 26: pawl.system.v1.Outcome.step:type_name -> pawl.system.v1.StepRef
-	60, // 27: pawl.system.v1.Outcome.succeeded:type_name -> pawl.system.v1.Outcome.Succeeded
-	61, // 28: pawl.system.v1.Outcome.skipped:type_name -> pawl.system.v1.Outcome.Skipped
-	62, // 29: pawl.system.v1.Outcome.expanded:type_name -> pawl.system.v1.Outcome.Expanded
-	63, // 30: pawl.system.v1.Outcome.failed:type_name -> pawl.system.v1.Outcome.Failed
-	64, // 31: pawl.system.v1.Outcome.review_requested:type_name -> pawl.system.v1.Outcome.ReviewRequested
-	65, // 32: pawl.system.v1.Outcome.parked:type_name -> pawl.system.v1.Outcome.Parked
+	64, // 27: pawl.system.v1.Outcome.succeeded:type_name -> pawl.system.v1.Outcome.Succeeded
+	65, // 28: pawl.system.v1.Outcome.skipped:type_name -> pawl.system.v1.Outcome.Skipped
+	66, // 29: pawl.system.v1.Outcome.expanded:type_name -> pawl.system.v1.Outcome.Expanded
+	67, // 30: pawl.system.v1.Outcome.failed:type_name -> pawl.system.v1.Outcome.Failed
+	68, // 31: pawl.system.v1.Outcome.review_requested:type_name -> pawl.system.v1.Outcome.ReviewRequested
+	69, // 32: pawl.system.v1.Outcome.parked:type_name -> pawl.system.v1.Outcome.Parked
 	31, // 33: pawl.system.v1.Outcome.usage:type_name -> pawl.system.v1.Usage
-	75, // 34: pawl.system.v1.Outcome.started_at:type_name -> google.protobuf.Timestamp
+	80, // 34: pawl.system.v1.Outcome.started_at:type_name -> google.protobuf.Timestamp
 	32, // 35: pawl.system.v1.Usage.run_spend:type_name -> pawl.system.v1.Spend
 	34, // 36: pawl.system.v1.CompleteStepsResponse.results:type_name -> pawl.system.v1.CompleteResult
 	1,  // 37: pawl.system.v1.CompleteResult.status:type_name -> pawl.system.v1.CompleteStatus
 	36, // 38: pawl.system.v1.HeartbeatRequest.lanes:type_name -> pawl.system.v1.LaneSlots
 	37, // 39: pawl.system.v1.HeartbeatRequest.holds:type_name -> pawl.system.v1.Hold
-	67, // 40: pawl.system.v1.LaneSlots.class:type_name -> pawl.v1.RunClass
+	72, // 40: pawl.system.v1.LaneSlots.class:type_name -> pawl.v1.RunClass
 	23, // 41: pawl.system.v1.Hold.step:type_name -> pawl.system.v1.StepRef
-	68, // 42: pawl.system.v1.Hold.permit_wait:type_name -> google.protobuf.Duration
+	73, // 42: pawl.system.v1.Hold.permit_wait:type_name -> google.protobuf.Duration
 	38, // 43: pawl.system.v1.Hold.awaited_permit:type_name -> pawl.system.v1.AwaitedPermit
-	68, // 44: pawl.system.v1.AwaitedPermit.waited:type_name -> google.protobuf.Duration
-	68, // 45: pawl.system.v1.HeartbeatResponse.lease:type_name -> google.protobuf.Duration
+	73, // 44: pawl.system.v1.AwaitedPermit.waited:type_name -> google.protobuf.Duration
+	73, // 45: pawl.system.v1.HeartbeatResponse.lease:type_name -> google.protobuf.Duration
 	40, // 46: pawl.system.v1.HeartbeatResponse.stops:type_name -> pawl.system.v1.Stop
 	23, // 47: pawl.system.v1.Stop.step:type_name -> pawl.system.v1.StepRef
 	2,  // 48: pawl.system.v1.Stop.reason:type_name -> pawl.system.v1.StopReason
 	37, // 49: pawl.system.v1.ReleaseStepsRequest.holds:type_name -> pawl.system.v1.Hold
-	66, // 50: pawl.system.v1.RecordSpendRequest.runs:type_name -> pawl.system.v1.RecordSpendRequest.RunSpend
-	76, // 51: pawl.system.v1.CreatePipelineResponse.pipeline:type_name -> pawl.v1.Pipeline
-	76, // 52: pawl.system.v1.GetPipelineResponse.pipeline:type_name -> pawl.v1.Pipeline
-	77, // 53: pawl.system.v1.ListPipelinesRequest.query:type_name -> pawl.v1.ListPipelinesRequest
-	76, // 54: pawl.system.v1.ListPipelinesResponse.pipelines:type_name -> pawl.v1.Pipeline
+	70, // 50: pawl.system.v1.RecordSpendRequest.runs:type_name -> pawl.system.v1.RecordSpendRequest.RunSpend
+	81, // 51: pawl.system.v1.CreatePipelineResponse.pipeline:type_name -> pawl.v1.Pipeline
+	81, // 52: pawl.system.v1.GetPipelineResponse.pipeline:type_name -> pawl.v1.Pipeline
+	82, // 53: pawl.system.v1.ListPipelinesRequest.query:type_name -> pawl.v1.ListPipelinesRequest
+	81, // 54: pawl.system.v1.ListPipelinesResponse.pipelines:type_name -> pawl.v1.Pipeline
 	4,  // 55: pawl.system.v1.CreateDocumentRequest.idempotency:type_name -> pawl.system.v1.Idempotency
-	78, // 56: pawl.system.v1.GetDocumentResponse.document:type_name -> pawl.v1.Document
+	83, // 56: pawl.system.v1.GetDocumentResponse.document:type_name -> pawl.v1.Document
 	23, // 57: pawl.system.v1.WakeStepsRequest.steps:type_name -> pawl.system.v1.StepRef
-	3,  // 58: pawl.system.v1.Outcome.Failed.class:type_name -> pawl.system.v1.Outcome.FailureClass
-	68, // 59: pawl.system.v1.Outcome.Failed.retry_after:type_name -> google.protobuf.Duration
-	68, // 60: pawl.system.v1.Outcome.Parked.until:type_name -> google.protobuf.Duration
-	32, // 61: pawl.system.v1.RecordSpendRequest.RunSpend.spend:type_name -> pawl.system.v1.Spend
-	5,  // 62: pawl.system.v1.OrchestratorService.CreateRun:input_type -> pawl.system.v1.CreateRunRequest
-	7,  // 63: pawl.system.v1.OrchestratorService.GetRun:input_type -> pawl.system.v1.GetRunRequest
-	9,  // 64: pawl.system.v1.OrchestratorService.ListRuns:input_type -> pawl.system.v1.ListRunsRequest
-	11, // 65: pawl.system.v1.OrchestratorService.ListRunSteps:input_type -> pawl.system.v1.ListRunStepsRequest
-	13, // 66: pawl.system.v1.OrchestratorService.ListRunEvents:input_type -> pawl.system.v1.ListRunEventsRequest
-	15, // 67: pawl.system.v1.OrchestratorService.CancelRun:input_type -> pawl.system.v1.CancelRunRequest
-	17, // 68: pawl.system.v1.OrchestratorService.RetryRun:input_type -> pawl.system.v1.RetryRunRequest
-	19, // 69: pawl.system.v1.OrchestratorService.RerunRun:input_type -> pawl.system.v1.RerunRunRequest
-	21, // 70: pawl.system.v1.OrchestratorService.FindSubmission:input_type -> pawl.system.v1.FindSubmissionRequest
-	24, // 71: pawl.system.v1.OrchestratorService.ClaimSteps:input_type -> pawl.system.v1.ClaimStepsRequest
-	29, // 72: pawl.system.v1.OrchestratorService.CompleteSteps:input_type -> pawl.system.v1.CompleteStepsRequest
-	35, // 73: pawl.system.v1.OrchestratorService.Heartbeat:input_type -> pawl.system.v1.HeartbeatRequest
-	41, // 74: pawl.system.v1.OrchestratorService.ReleaseSteps:input_type -> pawl.system.v1.ReleaseStepsRequest
-	55, // 75: pawl.system.v1.OrchestratorService.WakeSteps:input_type -> pawl.system.v1.WakeStepsRequest
-	43, // 76: pawl.system.v1.OrchestratorService.RecordSpend:input_type -> pawl.system.v1.RecordSpendRequest
-	45, // 77: pawl.system.v1.OrchestratorService.CreatePipeline:input_type -> pawl.system.v1.CreatePipelineRequest
-	47, // 78: pawl.system.v1.OrchestratorService.GetPipeline:input_type -> pawl.system.v1.GetPipelineRequest
-	49, // 79: pawl.system.v1.OrchestratorService.ListPipelines:input_type -> pawl.system.v1.ListPipelinesRequest
-	51, // 80: pawl.system.v1.OrchestratorService.CreateDocument:input_type -> pawl.system.v1.CreateDocumentRequest
-	53, // 81: pawl.system.v1.OrchestratorService.GetDocument:input_type -> pawl.system.v1.GetDocumentRequest
-	6,  // 82: pawl.system.v1.OrchestratorService.CreateRun:output_type -> pawl.system.v1.CreateRunResponse
-	8,  // 83: pawl.system.v1.OrchestratorService.GetRun:output_type -> pawl.system.v1.GetRunResponse
-	10, // 84: pawl.system.v1.OrchestratorService.ListRuns:output_type -> pawl.system.v1.ListRunsResponse
-	12, // 85: pawl.system.v1.OrchestratorService.ListRunSteps:output_type -> pawl.system.v1.ListRunStepsResponse
-	14, // 86: pawl.system.v1.OrchestratorService.ListRunEvents:output_type -> pawl.system.v1.ListRunEventsResponse
-	16, // 87: pawl.system.v1.OrchestratorService.CancelRun:output_type -> pawl.system.v1.CancelRunResponse
-	18, // 88: pawl.system.v1.OrchestratorService.RetryRun:output_type -> pawl.system.v1.RetryRunResponse
-	20, // 89: pawl.system.v1.OrchestratorService.RerunRun:output_type -> pawl.system.v1.RerunRunResponse
-	22, // 90: pawl.system.v1.OrchestratorService.FindSubmission:output_type -> pawl.system.v1.FindSubmissionResponse
-	26, // 91: pawl.system.v1.OrchestratorService.ClaimSteps:output_type -> pawl.system.v1.ClaimStepsResponse
-	33, // 92: pawl.system.v1.OrchestratorService.CompleteSteps:output_type -> pawl.system.v1.CompleteStepsResponse
-	39, // 93: pawl.system.v1.OrchestratorService.Heartbeat:output_type -> pawl.system.v1.HeartbeatResponse
-	42, // 94: pawl.system.v1.OrchestratorService.ReleaseSteps:output_type -> pawl.system.v1.ReleaseStepsResponse
-	56, // 95: pawl.system.v1.OrchestratorService.WakeSteps:output_type -> pawl.system.v1.WakeStepsResponse
-	44, // 96: pawl.system.v1.OrchestratorService.RecordSpend:output_type -> pawl.system.v1.RecordSpendResponse
-	46, // 97: pawl.system.v1.OrchestratorService.CreatePipeline:output_type -> pawl.system.v1.CreatePipelineResponse
-	48, // 98: pawl.system.v1.OrchestratorService.GetPipeline:output_type -> pawl.system.v1.GetPipelineResponse
-	50, // 99: pawl.system.v1.OrchestratorService.ListPipelines:output_type -> pawl.system.v1.ListPipelinesResponse
-	52, // 100: pawl.system.v1.OrchestratorService.CreateDocument:output_type -> pawl.system.v1.CreateDocumentResponse
-	54, // 101: pawl.system.v1.OrchestratorService.GetDocument:output_type -> pawl.system.v1.GetDocumentResponse
-	82, // [82:102] is the sub-list for method output_type
-	62, // [62:82] is the sub-list for method input_type
-	62, // [62:62] is the sub-list for extension type_name
-	62, // [62:62] is the sub-list for extension extendee
-	0,  // [0:62] is the sub-list for field type_name
+	71, // 58: pawl.system.v1.GetBacklogResponse.backlog:type_name -> pawl.system.v1.GetBacklogResponse.Backlog
+	3,  // 59: pawl.system.v1.Outcome.Failed.class:type_name -> pawl.system.v1.Outcome.FailureClass
+	73, // 60: pawl.system.v1.Outcome.Failed.retry_after:type_name -> google.protobuf.Duration
+	73, // 61: pawl.system.v1.Outcome.Parked.until:type_name -> google.protobuf.Duration
+	32, // 62: pawl.system.v1.RecordSpendRequest.RunSpend.spend:type_name -> pawl.system.v1.Spend
+	72, // 63: pawl.system.v1.GetBacklogResponse.Backlog.class:type_name -> pawl.v1.RunClass
+	5,  // 64: pawl.system.v1.OrchestratorService.CreateRun:input_type -> pawl.system.v1.CreateRunRequest
+	7,  // 65: pawl.system.v1.OrchestratorService.GetRun:input_type -> pawl.system.v1.GetRunRequest
+	9,  // 66: pawl.system.v1.OrchestratorService.ListRuns:input_type -> pawl.system.v1.ListRunsRequest
+	11, // 67: pawl.system.v1.OrchestratorService.ListRunSteps:input_type -> pawl.system.v1.ListRunStepsRequest
+	13, // 68: pawl.system.v1.OrchestratorService.ListRunEvents:input_type -> pawl.system.v1.ListRunEventsRequest
+	15, // 69: pawl.system.v1.OrchestratorService.CancelRun:input_type -> pawl.system.v1.CancelRunRequest
+	17, // 70: pawl.system.v1.OrchestratorService.RetryRun:input_type -> pawl.system.v1.RetryRunRequest
+	19, // 71: pawl.system.v1.OrchestratorService.RerunRun:input_type -> pawl.system.v1.RerunRunRequest
+	21, // 72: pawl.system.v1.OrchestratorService.FindSubmission:input_type -> pawl.system.v1.FindSubmissionRequest
+	24, // 73: pawl.system.v1.OrchestratorService.ClaimSteps:input_type -> pawl.system.v1.ClaimStepsRequest
+	29, // 74: pawl.system.v1.OrchestratorService.CompleteSteps:input_type -> pawl.system.v1.CompleteStepsRequest
+	35, // 75: pawl.system.v1.OrchestratorService.Heartbeat:input_type -> pawl.system.v1.HeartbeatRequest
+	41, // 76: pawl.system.v1.OrchestratorService.ReleaseSteps:input_type -> pawl.system.v1.ReleaseStepsRequest
+	55, // 77: pawl.system.v1.OrchestratorService.WakeSteps:input_type -> pawl.system.v1.WakeStepsRequest
+	43, // 78: pawl.system.v1.OrchestratorService.RecordSpend:input_type -> pawl.system.v1.RecordSpendRequest
+	45, // 79: pawl.system.v1.OrchestratorService.CreatePipeline:input_type -> pawl.system.v1.CreatePipelineRequest
+	47, // 80: pawl.system.v1.OrchestratorService.GetPipeline:input_type -> pawl.system.v1.GetPipelineRequest
+	49, // 81: pawl.system.v1.OrchestratorService.ListPipelines:input_type -> pawl.system.v1.ListPipelinesRequest
+	51, // 82: pawl.system.v1.OrchestratorService.CreateDocument:input_type -> pawl.system.v1.CreateDocumentRequest
+	53, // 83: pawl.system.v1.OrchestratorService.GetDocument:input_type -> pawl.system.v1.GetDocumentRequest
+	57, // 84: pawl.system.v1.OrchestratorService.SetTenantPolicy:input_type -> pawl.system.v1.SetTenantPolicyRequest
+	59, // 85: pawl.system.v1.OrchestratorService.GetBacklog:input_type -> pawl.system.v1.GetBacklogRequest
+	6,  // 86: pawl.system.v1.OrchestratorService.CreateRun:output_type -> pawl.system.v1.CreateRunResponse
+	8,  // 87: pawl.system.v1.OrchestratorService.GetRun:output_type -> pawl.system.v1.GetRunResponse
+	10, // 88: pawl.system.v1.OrchestratorService.ListRuns:output_type -> pawl.system.v1.ListRunsResponse
+	12, // 89: pawl.system.v1.OrchestratorService.ListRunSteps:output_type -> pawl.system.v1.ListRunStepsResponse
+	14, // 90: pawl.system.v1.OrchestratorService.ListRunEvents:output_type -> pawl.system.v1.ListRunEventsResponse
+	16, // 91: pawl.system.v1.OrchestratorService.CancelRun:output_type -> pawl.system.v1.CancelRunResponse
+	18, // 92: pawl.system.v1.OrchestratorService.RetryRun:output_type -> pawl.system.v1.RetryRunResponse
+	20, // 93: pawl.system.v1.OrchestratorService.RerunRun:output_type -> pawl.system.v1.RerunRunResponse
+	22, // 94: pawl.system.v1.OrchestratorService.FindSubmission:output_type -> pawl.system.v1.FindSubmissionResponse
+	26, // 95: pawl.system.v1.OrchestratorService.ClaimSteps:output_type -> pawl.system.v1.ClaimStepsResponse
+	33, // 96: pawl.system.v1.OrchestratorService.CompleteSteps:output_type -> pawl.system.v1.CompleteStepsResponse
+	39, // 97: pawl.system.v1.OrchestratorService.Heartbeat:output_type -> pawl.system.v1.HeartbeatResponse
+	42, // 98: pawl.system.v1.OrchestratorService.ReleaseSteps:output_type -> pawl.system.v1.ReleaseStepsResponse
+	56, // 99: pawl.system.v1.OrchestratorService.WakeSteps:output_type -> pawl.system.v1.WakeStepsResponse
+	44, // 100: pawl.system.v1.OrchestratorService.RecordSpend:output_type -> pawl.system.v1.RecordSpendResponse
+	46, // 101: pawl.system.v1.OrchestratorService.CreatePipeline:output_type -> pawl.system.v1.CreatePipelineResponse
+	48, // 102: pawl.system.v1.OrchestratorService.GetPipeline:output_type -> pawl.system.v1.GetPipelineResponse
+	50, // 103: pawl.system.v1.OrchestratorService.ListPipelines:output_type -> pawl.system.v1.ListPipelinesResponse
+	52, // 104: pawl.system.v1.OrchestratorService.CreateDocument:output_type -> pawl.system.v1.CreateDocumentResponse
+	54, // 105: pawl.system.v1.OrchestratorService.GetDocument:output_type -> pawl.system.v1.GetDocumentResponse
+	58, // 106: pawl.system.v1.OrchestratorService.SetTenantPolicy:output_type -> pawl.system.v1.SetTenantPolicyResponse
+	60, // 107: pawl.system.v1.OrchestratorService.GetBacklog:output_type -> pawl.system.v1.GetBacklogResponse
+	86, // [86:108] is the sub-list for method output_type
+	64, // [64:86] is the sub-list for method input_type
+	64, // [64:64] is the sub-list for extension type_name
+	64, // [64:64] is the sub-list for extension extendee
+	0,  // [0:64] is the sub-list for field type_name
 }
 
 func init() { file_pawl_system_v1_orchestrator_proto_init() }
@@ -4843,14 +5130,15 @@ func file_pawl_system_v1_orchestrator_proto_init() {
 		(*GetPipelineRequest_Name)(nil),
 		(*GetPipelineRequest_Digest)(nil),
 	}
-	file_pawl_system_v1_orchestrator_proto_msgTypes[60].OneofWrappers = []any{}
+	file_pawl_system_v1_orchestrator_proto_msgTypes[53].OneofWrappers = []any{}
+	file_pawl_system_v1_orchestrator_proto_msgTypes[64].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_system_v1_orchestrator_proto_rawDesc), len(file_pawl_system_v1_orchestrator_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   63,
+			NumMessages:   68,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

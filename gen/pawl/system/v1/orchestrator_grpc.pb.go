@@ -19,26 +19,28 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	OrchestratorService_CreateRun_FullMethodName      = "/pawl.system.v1.OrchestratorService/CreateRun"
-	OrchestratorService_GetRun_FullMethodName         = "/pawl.system.v1.OrchestratorService/GetRun"
-	OrchestratorService_ListRuns_FullMethodName       = "/pawl.system.v1.OrchestratorService/ListRuns"
-	OrchestratorService_ListRunSteps_FullMethodName   = "/pawl.system.v1.OrchestratorService/ListRunSteps"
-	OrchestratorService_ListRunEvents_FullMethodName  = "/pawl.system.v1.OrchestratorService/ListRunEvents"
-	OrchestratorService_CancelRun_FullMethodName      = "/pawl.system.v1.OrchestratorService/CancelRun"
-	OrchestratorService_RetryRun_FullMethodName       = "/pawl.system.v1.OrchestratorService/RetryRun"
-	OrchestratorService_RerunRun_FullMethodName       = "/pawl.system.v1.OrchestratorService/RerunRun"
-	OrchestratorService_FindSubmission_FullMethodName = "/pawl.system.v1.OrchestratorService/FindSubmission"
-	OrchestratorService_ClaimSteps_FullMethodName     = "/pawl.system.v1.OrchestratorService/ClaimSteps"
-	OrchestratorService_CompleteSteps_FullMethodName  = "/pawl.system.v1.OrchestratorService/CompleteSteps"
-	OrchestratorService_Heartbeat_FullMethodName      = "/pawl.system.v1.OrchestratorService/Heartbeat"
-	OrchestratorService_ReleaseSteps_FullMethodName   = "/pawl.system.v1.OrchestratorService/ReleaseSteps"
-	OrchestratorService_WakeSteps_FullMethodName      = "/pawl.system.v1.OrchestratorService/WakeSteps"
-	OrchestratorService_RecordSpend_FullMethodName    = "/pawl.system.v1.OrchestratorService/RecordSpend"
-	OrchestratorService_CreatePipeline_FullMethodName = "/pawl.system.v1.OrchestratorService/CreatePipeline"
-	OrchestratorService_GetPipeline_FullMethodName    = "/pawl.system.v1.OrchestratorService/GetPipeline"
-	OrchestratorService_ListPipelines_FullMethodName  = "/pawl.system.v1.OrchestratorService/ListPipelines"
-	OrchestratorService_CreateDocument_FullMethodName = "/pawl.system.v1.OrchestratorService/CreateDocument"
-	OrchestratorService_GetDocument_FullMethodName    = "/pawl.system.v1.OrchestratorService/GetDocument"
+	OrchestratorService_CreateRun_FullMethodName       = "/pawl.system.v1.OrchestratorService/CreateRun"
+	OrchestratorService_GetRun_FullMethodName          = "/pawl.system.v1.OrchestratorService/GetRun"
+	OrchestratorService_ListRuns_FullMethodName        = "/pawl.system.v1.OrchestratorService/ListRuns"
+	OrchestratorService_ListRunSteps_FullMethodName    = "/pawl.system.v1.OrchestratorService/ListRunSteps"
+	OrchestratorService_ListRunEvents_FullMethodName   = "/pawl.system.v1.OrchestratorService/ListRunEvents"
+	OrchestratorService_CancelRun_FullMethodName       = "/pawl.system.v1.OrchestratorService/CancelRun"
+	OrchestratorService_RetryRun_FullMethodName        = "/pawl.system.v1.OrchestratorService/RetryRun"
+	OrchestratorService_RerunRun_FullMethodName        = "/pawl.system.v1.OrchestratorService/RerunRun"
+	OrchestratorService_FindSubmission_FullMethodName  = "/pawl.system.v1.OrchestratorService/FindSubmission"
+	OrchestratorService_ClaimSteps_FullMethodName      = "/pawl.system.v1.OrchestratorService/ClaimSteps"
+	OrchestratorService_CompleteSteps_FullMethodName   = "/pawl.system.v1.OrchestratorService/CompleteSteps"
+	OrchestratorService_Heartbeat_FullMethodName       = "/pawl.system.v1.OrchestratorService/Heartbeat"
+	OrchestratorService_ReleaseSteps_FullMethodName    = "/pawl.system.v1.OrchestratorService/ReleaseSteps"
+	OrchestratorService_WakeSteps_FullMethodName       = "/pawl.system.v1.OrchestratorService/WakeSteps"
+	OrchestratorService_RecordSpend_FullMethodName     = "/pawl.system.v1.OrchestratorService/RecordSpend"
+	OrchestratorService_CreatePipeline_FullMethodName  = "/pawl.system.v1.OrchestratorService/CreatePipeline"
+	OrchestratorService_GetPipeline_FullMethodName     = "/pawl.system.v1.OrchestratorService/GetPipeline"
+	OrchestratorService_ListPipelines_FullMethodName   = "/pawl.system.v1.OrchestratorService/ListPipelines"
+	OrchestratorService_CreateDocument_FullMethodName  = "/pawl.system.v1.OrchestratorService/CreateDocument"
+	OrchestratorService_GetDocument_FullMethodName     = "/pawl.system.v1.OrchestratorService/GetDocument"
+	OrchestratorService_SetTenantPolicy_FullMethodName = "/pawl.system.v1.OrchestratorService/SetTenantPolicy"
+	OrchestratorService_GetBacklog_FullMethodName      = "/pawl.system.v1.OrchestratorService/GetBacklog"
 )
 
 // OrchestratorServiceClient is the client API for OrchestratorService service.
@@ -89,6 +91,10 @@ type OrchestratorServiceClient interface {
 	CreateDocument(ctx context.Context, in *CreateDocumentRequest, opts ...grpc.CallOption) (*CreateDocumentResponse, error)
 	// GetDocument returns a document, with its text if asked.
 	GetDocument(ctx context.Context, in *GetDocumentRequest, opts ...grpc.CallOption) (*GetDocumentResponse, error)
+	// SetTenantPolicy says how a tenant shares the runners with the others. Safe to repeat; an older version changes nothing.
+	SetTenantPolicy(ctx context.Context, in *SetTenantPolicyRequest, opts ...grpc.CallOption) (*SetTenantPolicyResponse, error)
+	// GetBacklog counts the runs that have not ended, by tenant and class.
+	GetBacklog(ctx context.Context, in *GetBacklogRequest, opts ...grpc.CallOption) (*GetBacklogResponse, error)
 }
 
 type orchestratorServiceClient struct {
@@ -299,6 +305,26 @@ func (c *orchestratorServiceClient) GetDocument(ctx context.Context, in *GetDocu
 	return out, nil
 }
 
+func (c *orchestratorServiceClient) SetTenantPolicy(ctx context.Context, in *SetTenantPolicyRequest, opts ...grpc.CallOption) (*SetTenantPolicyResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetTenantPolicyResponse)
+	err := c.cc.Invoke(ctx, OrchestratorService_SetTenantPolicy_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *orchestratorServiceClient) GetBacklog(ctx context.Context, in *GetBacklogRequest, opts ...grpc.CallOption) (*GetBacklogResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetBacklogResponse)
+	err := c.cc.Invoke(ctx, OrchestratorService_GetBacklog_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // OrchestratorServiceServer is the server API for OrchestratorService service.
 // All implementations must embed UnimplementedOrchestratorServiceServer
 // for forward compatibility.
@@ -347,6 +373,10 @@ type OrchestratorServiceServer interface {
 	CreateDocument(context.Context, *CreateDocumentRequest) (*CreateDocumentResponse, error)
 	// GetDocument returns a document, with its text if asked.
 	GetDocument(context.Context, *GetDocumentRequest) (*GetDocumentResponse, error)
+	// SetTenantPolicy says how a tenant shares the runners with the others. Safe to repeat; an older version changes nothing.
+	SetTenantPolicy(context.Context, *SetTenantPolicyRequest) (*SetTenantPolicyResponse, error)
+	// GetBacklog counts the runs that have not ended, by tenant and class.
+	GetBacklog(context.Context, *GetBacklogRequest) (*GetBacklogResponse, error)
 	mustEmbedUnimplementedOrchestratorServiceServer()
 }
 
@@ -416,6 +446,12 @@ func (UnimplementedOrchestratorServiceServer) CreateDocument(context.Context, *C
 }
 func (UnimplementedOrchestratorServiceServer) GetDocument(context.Context, *GetDocumentRequest) (*GetDocumentResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetDocument not implemented")
+}
+func (UnimplementedOrchestratorServiceServer) SetTenantPolicy(context.Context, *SetTenantPolicyRequest) (*SetTenantPolicyResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetTenantPolicy not implemented")
+}
+func (UnimplementedOrchestratorServiceServer) GetBacklog(context.Context, *GetBacklogRequest) (*GetBacklogResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetBacklog not implemented")
 }
 func (UnimplementedOrchestratorServiceServer) mustEmbedUnimplementedOrchestratorServiceServer() {}
 func (UnimplementedOrchestratorServiceServer) testEmbeddedByValue()                             {}
@@ -798,6 +834,42 @@ func _OrchestratorService_GetDocument_Handler(srv interface{}, ctx context.Conte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OrchestratorService_SetTenantPolicy_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetTenantPolicyRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OrchestratorServiceServer).SetTenantPolicy(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OrchestratorService_SetTenantPolicy_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OrchestratorServiceServer).SetTenantPolicy(ctx, req.(*SetTenantPolicyRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OrchestratorService_GetBacklog_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetBacklogRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OrchestratorServiceServer).GetBacklog(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OrchestratorService_GetBacklog_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OrchestratorServiceServer).GetBacklog(ctx, req.(*GetBacklogRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // OrchestratorService_ServiceDesc is the grpc.ServiceDesc for OrchestratorService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -884,6 +956,14 @@ var OrchestratorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetDocument",
 			Handler:    _OrchestratorService_GetDocument_Handler,
+		},
+		{
+			MethodName: "SetTenantPolicy",
+			Handler:    _OrchestratorService_SetTenantPolicy_Handler,
+		},
+		{
+			MethodName: "GetBacklog",
+			Handler:    _OrchestratorService_GetBacklog_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
