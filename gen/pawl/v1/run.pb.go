@@ -298,7 +298,11 @@ type Run struct {
 	// When its state last changed.
 	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
 	// Changes with every change of the run; for conditional requests.
-	Etag          string `protobuf:"bytes,24,opt,name=etag,proto3" json:"etag,omitempty"`
+	Etag string `protobuf:"bytes,24,opt,name=etag,proto3" json:"etag,omitempty"`
+	// The batch that it is an item of; empty without one.
+	BatchId string `protobuf:"bytes,25,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
+	// The item's name within its batch.
+	CustomId      string `protobuf:"bytes,26,opt,name=custom_id,json=customId,proto3" json:"custom_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -497,6 +501,20 @@ func (x *Run) GetUpdatedAt() *timestamppb.Timestamp {
 func (x *Run) GetEtag() string {
 	if x != nil {
 		return x.Etag
+	}
+	return ""
+}
+
+func (x *Run) GetBatchId() string {
+	if x != nil {
+		return x.BatchId
+	}
+	return ""
+}
+
+func (x *Run) GetCustomId() string {
+	if x != nil {
+		return x.CustomId
 	}
 	return ""
 }
@@ -964,7 +982,9 @@ type ListRunsRequest struct {
 	// Only runs of this lane.
 	Class RunClass `protobuf:"varint,6,opt,name=class,proto3,enum=pawl.v1.RunClass" json:"class,omitempty"`
 	// Only runs that ended, or wait, for this reason.
-	Reason        string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Only items of this batch.
+	BatchId       string `protobuf:"bytes,8,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1044,6 +1064,13 @@ func (x *ListRunsRequest) GetClass() RunClass {
 func (x *ListRunsRequest) GetReason() string {
 	if x != nil {
 		return x.Reason
+	}
+	return ""
+}
+
+func (x *ListRunsRequest) GetBatchId() string {
+	if x != nil {
+		return x.BatchId
 	}
 	return ""
 }
@@ -2738,7 +2765,7 @@ var File_pawl_v1_run_proto protoreflect.FileDescriptor
 
 const file_pawl_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x11pawl/v1/run.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13pawl/v1/value.proto\"\xd2\b\n" +
+	"\x11pawl/v1/run.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13pawl/v1/value.proto\"\x8a\t\n" +
 	"\x03Run\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12*\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12,\n" +
@@ -2773,7 +2800,9 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"deadlineAt\x129\n" +
 	"\n" +
 	"updated_at\x18\x17 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x12\n" +
-	"\x04etag\x18\x18 \x01(\tR\x04etag\x1a9\n" +
+	"\x04etag\x18\x18 \x01(\tR\x04etag\x12\x19\n" +
+	"\bbatch_id\x18\x19 \x01(\tR\abatchId\x12\x1b\n" +
+	"\tcustom_id\x18\x1a \x01(\tR\bcustomId\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x0f\n" +
@@ -2824,7 +2853,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\rGetRunRequest\x12\x1f\n" +
 	"\x06run_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x05runId\"0\n" +
 	"\x0eGetRunResponse\x12\x1e\n" +
-	"\x03run\x18\x01 \x01(\v2\f.pawl.v1.RunR\x03run\"\xe7\x04\n" +
+	"\x03run\x18\x01 \x01(\v2\f.pawl.v1.RunR\x03run\"\x8f\x05\n" +
 	"\x0fListRunsRequest\x12$\n" +
 	"\tpage_size\x18\x01 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12'\n" +
 	"\n" +
@@ -2836,7 +2865,8 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x06no_nul\x12%must not contain the character U+0000\x1a\x18!this.contains('\\u0000')r\x03\x18\x80\x02R\bentityId\x121\n" +
 	"\x05class\x18\x06 \x01(\x0e2\x11.pawl.v1.RunClassB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05class\x12k\n" +
 	"\x06reason\x18\a \x01(\tBS\xbaHP\xba\x01I\n" +
-	"\x06no_nul\x12%must not contain the character U+0000\x1a\x18!this.contains('\\u0000')r\x02\x18@R\x06reason\"\\\n" +
+	"\x06no_nul\x12%must not contain the character U+0000\x1a\x18!this.contains('\\u0000')r\x02\x18@R\x06reason\x12&\n" +
+	"\bbatch_id\x18\b \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\abatchId\"\\\n" +
 	"\x10ListRunsResponse\x12 \n" +
 	"\x04runs\x18\x01 \x03(\v2\f.pawl.v1.RunR\x04runs\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x85\x01\n" +

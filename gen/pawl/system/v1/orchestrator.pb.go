@@ -209,6 +209,67 @@ func (StopReason) EnumDescriptor() ([]byte, []int) {
 	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{2}
 }
 
+// BatchVerb is what can be decided about a batch.
+type BatchVerb int32
+
+const (
+	// Never sent.
+	BatchVerb_BATCH_VERB_UNSPECIFIED BatchVerb = 0
+	// Stop everything that has not ended.
+	BatchVerb_BATCH_VERB_CANCEL BatchVerb = 1
+	// Let no further step begin.
+	BatchVerb_BATCH_VERB_PAUSE BatchVerb = 2
+	// End a pause.
+	BatchVerb_BATCH_VERB_RESUME BatchVerb = 3
+	// Run failed items again.
+	BatchVerb_BATCH_VERB_RETRY_FAILED BatchVerb = 4
+)
+
+// Enum value maps for BatchVerb.
+var (
+	BatchVerb_name = map[int32]string{
+		0: "BATCH_VERB_UNSPECIFIED",
+		1: "BATCH_VERB_CANCEL",
+		2: "BATCH_VERB_PAUSE",
+		3: "BATCH_VERB_RESUME",
+		4: "BATCH_VERB_RETRY_FAILED",
+	}
+	BatchVerb_value = map[string]int32{
+		"BATCH_VERB_UNSPECIFIED":  0,
+		"BATCH_VERB_CANCEL":       1,
+		"BATCH_VERB_PAUSE":        2,
+		"BATCH_VERB_RESUME":       3,
+		"BATCH_VERB_RETRY_FAILED": 4,
+	}
+)
+
+func (x BatchVerb) Enum() *BatchVerb {
+	p := new(BatchVerb)
+	*p = x
+	return p
+}
+
+func (x BatchVerb) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (BatchVerb) Descriptor() protoreflect.EnumDescriptor {
+	return file_pawl_system_v1_orchestrator_proto_enumTypes[3].Descriptor()
+}
+
+func (BatchVerb) Type() protoreflect.EnumType {
+	return &file_pawl_system_v1_orchestrator_proto_enumTypes[3]
+}
+
+func (x BatchVerb) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use BatchVerb.Descriptor instead.
+func (BatchVerb) EnumDescriptor() ([]byte, []int) {
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{3}
+}
+
 // FailureClass says whether another attempt may help.
 type Outcome_FailureClass int32
 
@@ -254,11 +315,11 @@ func (x Outcome_FailureClass) String() string {
 }
 
 func (Outcome_FailureClass) Descriptor() protoreflect.EnumDescriptor {
-	return file_pawl_system_v1_orchestrator_proto_enumTypes[3].Descriptor()
+	return file_pawl_system_v1_orchestrator_proto_enumTypes[4].Descriptor()
 }
 
 func (Outcome_FailureClass) Type() protoreflect.EnumType {
-	return &file_pawl_system_v1_orchestrator_proto_enumTypes[3]
+	return &file_pawl_system_v1_orchestrator_proto_enumTypes[4]
 }
 
 func (x Outcome_FailureClass) Number() protoreflect.EnumNumber {
@@ -1885,9 +1946,11 @@ type Assignment struct {
 	// The pipeline as `name:version`, for the books.
 	Pipeline string `protobuf:"bytes,19,opt,name=pipeline,proto3" json:"pipeline,omitempty"`
 	// The batch that the run belongs to, 16 bytes; absent without one.
-	BatchId       []byte `protobuf:"bytes,20,opt,name=batch_id,json=batchId,proto3,oneof" json:"batch_id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	BatchId []byte `protobuf:"bytes,20,opt,name=batch_id,json=batchId,proto3,oneof" json:"batch_id,omitempty"`
+	// The batch's budget in pico-dollars; absent without a limit.
+	BatchBudgetPicoUsd *int64 `protobuf:"varint,21,opt,name=batch_budget_pico_usd,json=batchBudgetPicoUsd,proto3,oneof" json:"batch_budget_pico_usd,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Assignment) Reset() {
@@ -2058,6 +2121,13 @@ func (x *Assignment) GetBatchId() []byte {
 		return x.BatchId
 	}
 	return nil
+}
+
+func (x *Assignment) GetBatchBudgetPicoUsd() int64 {
+	if x != nil && x.BatchBudgetPicoUsd != nil {
+		return *x.BatchBudgetPicoUsd
+	}
+	return 0
 }
 
 // CompleteStepsRequest reports outcomes.
@@ -4069,6 +4139,948 @@ func (x *GetBacklogResponse) GetBacklog() []*GetBacklogResponse_Backlog {
 	return nil
 }
 
+// CreateBatchRequest carries the header of a batch that intake has checked.
+type CreateBatchRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whose batch it is.
+	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// Makes the call safe to repeat. The digest covers the header.
+	Idempotency *Idempotency `protobuf:"bytes,2,opt,name=idempotency,proto3" json:"idempotency,omitempty"`
+	// The pipeline as `name:version`.
+	Pipeline string `protobuf:"bytes,3,opt,name=pipeline,proto3" json:"pipeline,omitempty"`
+	// What the caller calls it.
+	Label string `protobuf:"bytes,4,opt,name=label,proto3" json:"label,omitempty"`
+	// The lane.
+	Class v1.RunClass `protobuf:"varint,5,opt,name=class,proto3,enum=pawl.v1.RunClass" json:"class,omitempty"`
+	// Higher goes first among the tenant's own.
+	Priority int32 `protobuf:"varint,6,opt,name=priority,proto3" json:"priority,omitempty"`
+	// Labels of every item's run.
+	Labels map[string]string `protobuf:"bytes,7,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Where `batch.completed` is to be sent.
+	CallbackUrl string `protobuf:"bytes,8,opt,name=callback_url,json=callbackUrl,proto3" json:"callback_url,omitempty"`
+	// Budget of all items together in pico-dollars; absent without a limit.
+	BudgetPicoUsd *int64 `protobuf:"varint,9,opt,name=budget_pico_usd,json=budgetPicoUsd,proto3,oneof" json:"budget_pico_usd,omitempty"`
+	// Budget of each item; the pipeline's own if absent.
+	ItemBudgetPicoUsd *int64 `protobuf:"varint,10,opt,name=item_budget_pico_usd,json=itemBudgetPicoUsd,proto3,oneof" json:"item_budget_pico_usd,omitempty"`
+	// How long the batch may take from now; absent for the pipeline's deadline for each item.
+	Deadline *durationpb.Duration `protobuf:"bytes,11,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	// Who submits it.
+	Actor         string `protobuf:"bytes,12,opt,name=actor,proto3" json:"actor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateBatchRequest) Reset() {
+	*x = CreateBatchRequest{}
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateBatchRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateBatchRequest) ProtoMessage() {}
+
+func (x *CreateBatchRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateBatchRequest.ProtoReflect.Descriptor instead.
+func (*CreateBatchRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{57}
+}
+
+func (x *CreateBatchRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *CreateBatchRequest) GetIdempotency() *Idempotency {
+	if x != nil {
+		return x.Idempotency
+	}
+	return nil
+}
+
+func (x *CreateBatchRequest) GetPipeline() string {
+	if x != nil {
+		return x.Pipeline
+	}
+	return ""
+}
+
+func (x *CreateBatchRequest) GetLabel() string {
+	if x != nil {
+		return x.Label
+	}
+	return ""
+}
+
+func (x *CreateBatchRequest) GetClass() v1.RunClass {
+	if x != nil {
+		return x.Class
+	}
+	return v1.RunClass(0)
+}
+
+func (x *CreateBatchRequest) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *CreateBatchRequest) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *CreateBatchRequest) GetCallbackUrl() string {
+	if x != nil {
+		return x.CallbackUrl
+	}
+	return ""
+}
+
+func (x *CreateBatchRequest) GetBudgetPicoUsd() int64 {
+	if x != nil && x.BudgetPicoUsd != nil {
+		return *x.BudgetPicoUsd
+	}
+	return 0
+}
+
+func (x *CreateBatchRequest) GetItemBudgetPicoUsd() int64 {
+	if x != nil && x.ItemBudgetPicoUsd != nil {
+		return *x.ItemBudgetPicoUsd
+	}
+	return 0
+}
+
+func (x *CreateBatchRequest) GetDeadline() *durationpb.Duration {
+	if x != nil {
+		return x.Deadline
+	}
+	return nil
+}
+
+func (x *CreateBatchRequest) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+// CreateBatchResponse carries the batch.
+type CreateBatchResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The batch.
+	Batch *v1.Batch `protobuf:"bytes,1,opt,name=batch,proto3" json:"batch,omitempty"`
+	// True when the key had been used before.
+	Replayed      bool `protobuf:"varint,2,opt,name=replayed,proto3" json:"replayed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateBatchResponse) Reset() {
+	*x = CreateBatchResponse{}
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateBatchResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateBatchResponse) ProtoMessage() {}
+
+func (x *CreateBatchResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateBatchResponse.ProtoReflect.Descriptor instead.
+func (*CreateBatchResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *CreateBatchResponse) GetBatch() *v1.Batch {
+	if x != nil {
+		return x.Batch
+	}
+	return nil
+}
+
+func (x *CreateBatchResponse) GetReplayed() bool {
+	if x != nil {
+		return x.Replayed
+	}
+	return false
+}
+
+// AddBatchItemsRequest carries a part of a batch's items.
+type AddBatchItemsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whose batch it is.
+	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// The batch's id.
+	BatchId string `protobuf:"bytes,2,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
+	// The items.
+	Items         []*AddBatchItemsRequest_Item `protobuf:"bytes,3,rep,name=items,proto3" json:"items,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AddBatchItemsRequest) Reset() {
+	*x = AddBatchItemsRequest{}
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[59]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AddBatchItemsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AddBatchItemsRequest) ProtoMessage() {}
+
+func (x *AddBatchItemsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[59]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AddBatchItemsRequest.ProtoReflect.Descriptor instead.
+func (*AddBatchItemsRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{59}
+}
+
+func (x *AddBatchItemsRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *AddBatchItemsRequest) GetBatchId() string {
+	if x != nil {
+		return x.BatchId
+	}
+	return ""
+}
+
+func (x *AddBatchItemsRequest) GetItems() []*AddBatchItemsRequest_Item {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+// AddBatchItemsResponse says what became of the items, in their order.
+type AddBatchItemsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The results.
+	Results       []*v1.BatchItemResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AddBatchItemsResponse) Reset() {
+	*x = AddBatchItemsResponse{}
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AddBatchItemsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AddBatchItemsResponse) ProtoMessage() {}
+
+func (x *AddBatchItemsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AddBatchItemsResponse.ProtoReflect.Descriptor instead.
+func (*AddBatchItemsResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{60}
+}
+
+func (x *AddBatchItemsResponse) GetResults() []*v1.BatchItemResult {
+	if x != nil {
+		return x.Results
+	}
+	return nil
+}
+
+// SealBatchRequest names a batch.
+type SealBatchRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whose batch it is.
+	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// The batch's id.
+	BatchId       string `protobuf:"bytes,2,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SealBatchRequest) Reset() {
+	*x = SealBatchRequest{}
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[61]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SealBatchRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SealBatchRequest) ProtoMessage() {}
+
+func (x *SealBatchRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[61]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SealBatchRequest.ProtoReflect.Descriptor instead.
+func (*SealBatchRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{61}
+}
+
+func (x *SealBatchRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *SealBatchRequest) GetBatchId() string {
+	if x != nil {
+		return x.BatchId
+	}
+	return ""
+}
+
+// SealBatchResponse carries the batch as it is now.
+type SealBatchResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The batch.
+	Batch         *v1.Batch `protobuf:"bytes,1,opt,name=batch,proto3" json:"batch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SealBatchResponse) Reset() {
+	*x = SealBatchResponse{}
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[62]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SealBatchResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SealBatchResponse) ProtoMessage() {}
+
+func (x *SealBatchResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[62]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SealBatchResponse.ProtoReflect.Descriptor instead.
+func (*SealBatchResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{62}
+}
+
+func (x *SealBatchResponse) GetBatch() *v1.Batch {
+	if x != nil {
+		return x.Batch
+	}
+	return nil
+}
+
+// GetBatchRequest names a batch.
+type GetBatchRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whose batch it is.
+	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// The batch's id.
+	BatchId       string `protobuf:"bytes,2,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetBatchRequest) Reset() {
+	*x = GetBatchRequest{}
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[63]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetBatchRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetBatchRequest) ProtoMessage() {}
+
+func (x *GetBatchRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[63]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetBatchRequest.ProtoReflect.Descriptor instead.
+func (*GetBatchRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{63}
+}
+
+func (x *GetBatchRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *GetBatchRequest) GetBatchId() string {
+	if x != nil {
+		return x.BatchId
+	}
+	return ""
+}
+
+// GetBatchResponse carries the batch.
+type GetBatchResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The batch.
+	Batch         *v1.Batch `protobuf:"bytes,1,opt,name=batch,proto3" json:"batch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetBatchResponse) Reset() {
+	*x = GetBatchResponse{}
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[64]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetBatchResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetBatchResponse) ProtoMessage() {}
+
+func (x *GetBatchResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[64]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetBatchResponse.ProtoReflect.Descriptor instead.
+func (*GetBatchResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{64}
+}
+
+func (x *GetBatchResponse) GetBatch() *v1.Batch {
+	if x != nil {
+		return x.Batch
+	}
+	return nil
+}
+
+// ListBatchesRequest selects a page of a tenant's batches.
+type ListBatchesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whose batches.
+	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// At most this many.
+	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// `next_page_token` of the page before.
+	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListBatchesRequest) Reset() {
+	*x = ListBatchesRequest{}
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[65]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListBatchesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListBatchesRequest) ProtoMessage() {}
+
+func (x *ListBatchesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[65]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListBatchesRequest.ProtoReflect.Descriptor instead.
+func (*ListBatchesRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{65}
+}
+
+func (x *ListBatchesRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *ListBatchesRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListBatchesRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// ListBatchesResponse is one page.
+type ListBatchesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The batches.
+	Batches []*v1.Batch `protobuf:"bytes,1,rep,name=batches,proto3" json:"batches,omitempty"`
+	// Asks for the next page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListBatchesResponse) Reset() {
+	*x = ListBatchesResponse{}
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[66]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListBatchesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListBatchesResponse) ProtoMessage() {}
+
+func (x *ListBatchesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[66]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListBatchesResponse.ProtoReflect.Descriptor instead.
+func (*ListBatchesResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{66}
+}
+
+func (x *ListBatchesResponse) GetBatches() []*v1.Batch {
+	if x != nil {
+		return x.Batches
+	}
+	return nil
+}
+
+func (x *ListBatchesResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// ListBatchResultsRequest selects a page of a batch's ended items.
+type ListBatchResultsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whose batch it is.
+	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// The batch's id.
+	BatchId string `protobuf:"bytes,2,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
+	// Only items without a result.
+	ErrorsOnly bool `protobuf:"varint,3,opt,name=errors_only,json=errorsOnly,proto3" json:"errors_only,omitempty"`
+	// At most this many; a page may have fewer for its size in bytes.
+	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// `next_page_token` of the page before. It is never empty: the page after the last one has what has ended since.
+	PageToken     string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListBatchResultsRequest) Reset() {
+	*x = ListBatchResultsRequest{}
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[67]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListBatchResultsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListBatchResultsRequest) ProtoMessage() {}
+
+func (x *ListBatchResultsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[67]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListBatchResultsRequest.ProtoReflect.Descriptor instead.
+func (*ListBatchResultsRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{67}
+}
+
+func (x *ListBatchResultsRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *ListBatchResultsRequest) GetBatchId() string {
+	if x != nil {
+		return x.BatchId
+	}
+	return ""
+}
+
+func (x *ListBatchResultsRequest) GetErrorsOnly() bool {
+	if x != nil {
+		return x.ErrorsOnly
+	}
+	return false
+}
+
+func (x *ListBatchResultsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListBatchResultsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// ListBatchResultsResponse is one page.
+type ListBatchResultsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The items.
+	Results []*v1.BatchResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
+	// Asks for what comes behind. Items whose transaction took longer than that of one behind them may be passed over: who needs
+	// all reads from the beginning again once the batch has ended, and leaves out what it has.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// True when nothing more has ended yet.
+	AtEnd bool `protobuf:"varint,3,opt,name=at_end,json=atEnd,proto3" json:"at_end,omitempty"`
+	// True when the batch has ended.
+	BatchEnded    bool `protobuf:"varint,4,opt,name=batch_ended,json=batchEnded,proto3" json:"batch_ended,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListBatchResultsResponse) Reset() {
+	*x = ListBatchResultsResponse{}
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[68]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListBatchResultsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListBatchResultsResponse) ProtoMessage() {}
+
+func (x *ListBatchResultsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[68]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListBatchResultsResponse.ProtoReflect.Descriptor instead.
+func (*ListBatchResultsResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{68}
+}
+
+func (x *ListBatchResultsResponse) GetResults() []*v1.BatchResult {
+	if x != nil {
+		return x.Results
+	}
+	return nil
+}
+
+func (x *ListBatchResultsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListBatchResultsResponse) GetAtEnd() bool {
+	if x != nil {
+		return x.AtEnd
+	}
+	return false
+}
+
+func (x *ListBatchResultsResponse) GetBatchEnded() bool {
+	if x != nil {
+		return x.BatchEnded
+	}
+	return false
+}
+
+// DecideBatchRequest is a decision of a person's.
+type DecideBatchRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whose batch it is.
+	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// The batch's id.
+	BatchId string `protobuf:"bytes,2,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
+	// What is decided.
+	Verb BatchVerb `protobuf:"varint,3,opt,name=verb,proto3,enum=pawl.system.v1.BatchVerb" json:"verb,omitempty"`
+	// Who decides.
+	Actor string `protobuf:"bytes,4,opt,name=actor,proto3" json:"actor,omitempty"`
+	// Why.
+	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The batch's etag as it was shown; empty for whatever it is.
+	Etag string `protobuf:"bytes,6,opt,name=etag,proto3" json:"etag,omitempty"`
+	// RETRY_FAILED: only items that failed for this reason.
+	OnlyReason string `protobuf:"bytes,7,opt,name=only_reason,json=onlyReason,proto3" json:"only_reason,omitempty"`
+	// RETRY_FAILED: a new, higher budget of each item.
+	ItemBudgetPicoUsd *int64 `protobuf:"varint,8,opt,name=item_budget_pico_usd,json=itemBudgetPicoUsd,proto3,oneof" json:"item_budget_pico_usd,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *DecideBatchRequest) Reset() {
+	*x = DecideBatchRequest{}
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[69]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DecideBatchRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DecideBatchRequest) ProtoMessage() {}
+
+func (x *DecideBatchRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[69]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DecideBatchRequest.ProtoReflect.Descriptor instead.
+func (*DecideBatchRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{69}
+}
+
+func (x *DecideBatchRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *DecideBatchRequest) GetBatchId() string {
+	if x != nil {
+		return x.BatchId
+	}
+	return ""
+}
+
+func (x *DecideBatchRequest) GetVerb() BatchVerb {
+	if x != nil {
+		return x.Verb
+	}
+	return BatchVerb_BATCH_VERB_UNSPECIFIED
+}
+
+func (x *DecideBatchRequest) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+func (x *DecideBatchRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *DecideBatchRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+func (x *DecideBatchRequest) GetOnlyReason() string {
+	if x != nil {
+		return x.OnlyReason
+	}
+	return ""
+}
+
+func (x *DecideBatchRequest) GetItemBudgetPicoUsd() int64 {
+	if x != nil && x.ItemBudgetPicoUsd != nil {
+		return *x.ItemBudgetPicoUsd
+	}
+	return 0
+}
+
+// DecideBatchResponse carries the batch as it is now.
+type DecideBatchResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The batch.
+	Batch         *v1.Batch `protobuf:"bytes,1,opt,name=batch,proto3" json:"batch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DecideBatchResponse) Reset() {
+	*x = DecideBatchResponse{}
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[70]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DecideBatchResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DecideBatchResponse) ProtoMessage() {}
+
+func (x *DecideBatchResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[70]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DecideBatchResponse.ProtoReflect.Descriptor instead.
+func (*DecideBatchResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{70}
+}
+
+func (x *DecideBatchResponse) GetBatch() *v1.Batch {
+	if x != nil {
+		return x.Batch
+	}
+	return nil
+}
+
 // Succeeded carries the output.
 type Outcome_Succeeded struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4080,7 +5092,7 @@ type Outcome_Succeeded struct {
 
 func (x *Outcome_Succeeded) Reset() {
 	*x = Outcome_Succeeded{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[60]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4092,7 +5104,7 @@ func (x *Outcome_Succeeded) String() string {
 func (*Outcome_Succeeded) ProtoMessage() {}
 
 func (x *Outcome_Succeeded) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[60]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4124,7 +5136,7 @@ type Outcome_Skipped struct {
 
 func (x *Outcome_Skipped) Reset() {
 	*x = Outcome_Skipped{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[61]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4136,7 +5148,7 @@ func (x *Outcome_Skipped) String() string {
 func (*Outcome_Skipped) ProtoMessage() {}
 
 func (x *Outcome_Skipped) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[61]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4163,7 +5175,7 @@ type Outcome_Expanded struct {
 
 func (x *Outcome_Expanded) Reset() {
 	*x = Outcome_Expanded{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[62]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4175,7 +5187,7 @@ func (x *Outcome_Expanded) String() string {
 func (*Outcome_Expanded) ProtoMessage() {}
 
 func (x *Outcome_Expanded) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[62]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4217,7 +5229,7 @@ type Outcome_Failed struct {
 
 func (x *Outcome_Failed) Reset() {
 	*x = Outcome_Failed{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[63]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4229,7 +5241,7 @@ func (x *Outcome_Failed) String() string {
 func (*Outcome_Failed) ProtoMessage() {}
 
 func (x *Outcome_Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[63]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4295,7 +5307,7 @@ type Outcome_ReviewRequested struct {
 
 func (x *Outcome_ReviewRequested) Reset() {
 	*x = Outcome_ReviewRequested{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[64]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4307,7 +5319,7 @@ func (x *Outcome_ReviewRequested) String() string {
 func (*Outcome_ReviewRequested) ProtoMessage() {}
 
 func (x *Outcome_ReviewRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[64]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4359,7 +5371,7 @@ type Outcome_Parked struct {
 
 func (x *Outcome_Parked) Reset() {
 	*x = Outcome_Parked{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[65]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4371,7 +5383,7 @@ func (x *Outcome_Parked) String() string {
 func (*Outcome_Parked) ProtoMessage() {}
 
 func (x *Outcome_Parked) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[65]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4421,7 +5433,7 @@ type RecordSpendRequest_RunSpend struct {
 
 func (x *RecordSpendRequest_RunSpend) Reset() {
 	*x = RecordSpendRequest_RunSpend{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[66]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4433,7 +5445,7 @@ func (x *RecordSpendRequest_RunSpend) String() string {
 func (*RecordSpendRequest_RunSpend) ProtoMessage() {}
 
 func (x *RecordSpendRequest_RunSpend) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[66]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4478,7 +5490,7 @@ type GetBacklogResponse_Backlog struct {
 
 func (x *GetBacklogResponse_Backlog) Reset() {
 	*x = GetBacklogResponse_Backlog{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[67]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4490,7 +5502,7 @@ func (x *GetBacklogResponse_Backlog) String() string {
 func (*GetBacklogResponse_Backlog) ProtoMessage() {}
 
 func (x *GetBacklogResponse_Backlog) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[67]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4527,11 +5539,120 @@ func (x *GetBacklogResponse_Backlog) GetUnfinished() int64 {
 	return 0
 }
 
+// Item is one input, or why there is none.
+type AddBatchItemsRequest_Item struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its place in the batch, from 0.
+	Index int32 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	// Its name within the batch.
+	CustomId string `protobuf:"bytes,2,opt,name=custom_id,json=customId,proto3" json:"custom_id,omitempty"`
+	// Makes it safe to repeat: its own key, or the batch's with its name.
+	Idempotency *Idempotency `protobuf:"bytes,3,opt,name=idempotency,proto3" json:"idempotency,omitempty"`
+	// The input, as JSON.
+	Input []byte `protobuf:"bytes,4,opt,name=input,proto3" json:"input,omitempty"`
+	// The caller's own id of the thing that is processed.
+	EntityId string `protobuf:"bytes,5,opt,name=entity_id,json=entityId,proto3" json:"entity_id,omitempty"`
+	// The document that the input came from.
+	DocumentId string `protobuf:"bytes,6,opt,name=document_id,json=documentId,proto3" json:"document_id,omitempty"`
+	// Why it was refused: a reason code. Nothing is made of it then but a note.
+	RejectedReason string `protobuf:"bytes,7,opt,name=rejected_reason,json=rejectedReason,proto3" json:"rejected_reason,omitempty"`
+	// The reason in words.
+	RejectedError string `protobuf:"bytes,8,opt,name=rejected_error,json=rejectedError,proto3" json:"rejected_error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AddBatchItemsRequest_Item) Reset() {
+	*x = AddBatchItemsRequest_Item{}
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[83]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AddBatchItemsRequest_Item) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AddBatchItemsRequest_Item) ProtoMessage() {}
+
+func (x *AddBatchItemsRequest_Item) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[83]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AddBatchItemsRequest_Item.ProtoReflect.Descriptor instead.
+func (*AddBatchItemsRequest_Item) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{59, 0}
+}
+
+func (x *AddBatchItemsRequest_Item) GetIndex() int32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *AddBatchItemsRequest_Item) GetCustomId() string {
+	if x != nil {
+		return x.CustomId
+	}
+	return ""
+}
+
+func (x *AddBatchItemsRequest_Item) GetIdempotency() *Idempotency {
+	if x != nil {
+		return x.Idempotency
+	}
+	return nil
+}
+
+func (x *AddBatchItemsRequest_Item) GetInput() []byte {
+	if x != nil {
+		return x.Input
+	}
+	return nil
+}
+
+func (x *AddBatchItemsRequest_Item) GetEntityId() string {
+	if x != nil {
+		return x.EntityId
+	}
+	return ""
+}
+
+func (x *AddBatchItemsRequest_Item) GetDocumentId() string {
+	if x != nil {
+		return x.DocumentId
+	}
+	return ""
+}
+
+func (x *AddBatchItemsRequest_Item) GetRejectedReason() string {
+	if x != nil {
+		return x.RejectedReason
+	}
+	return ""
+}
+
+func (x *AddBatchItemsRequest_Item) GetRejectedError() string {
+	if x != nil {
+		return x.RejectedError
+	}
+	return ""
+}
+
 var File_pawl_system_v1_orchestrator_proto protoreflect.FileDescriptor
 
 const file_pawl_system_v1_orchestrator_proto_rawDesc = "" +
 	"\n" +
-	"!pawl/system/v1/orchestrator.proto\x12\x0epawl.system.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16pawl/v1/document.proto\x1a\x16pawl/v1/pipeline.proto\x1a\x11pawl/v1/run.proto\"[\n" +
+	"!pawl/system/v1/orchestrator.proto\x12\x0epawl.system.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13pawl/v1/batch.proto\x1a\x16pawl/v1/document.proto\x1a\x16pawl/v1/pipeline.proto\x1a\x11pawl/v1/run.proto\"[\n" +
 	"\vIdempotency\x12\x1c\n" +
 	"\x03key\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xff\x01R\x03key\x12.\n" +
@@ -4648,7 +5769,7 @@ const file_pawl_system_v1_orchestrator_proto_rawDesc = "" +
 	"\x06status\x18\x01 \x01(\x0e2\x1b.pawl.system.v1.ClaimStatusR\x06status\x12:\n" +
 	"\n" +
 	"assignment\x18\x02 \x01(\v2\x1a.pawl.system.v1.AssignmentR\n" +
-	"assignment\"\x8a\a\n" +
+	"assignment\"\xdc\a\n" +
 	"\n" +
 	"Assignment\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12'\n" +
@@ -4675,7 +5796,8 @@ const file_pawl_system_v1_orchestrator_proto_rawDesc = "" +
 	"\vlast_chance\x18\x12 \x01(\bR\n" +
 	"lastChance\x12\x1a\n" +
 	"\bpipeline\x18\x13 \x01(\tR\bpipeline\x12\x1e\n" +
-	"\bbatch_id\x18\x14 \x01(\fH\x03R\abatchId\x88\x01\x01\x1a9\n" +
+	"\bbatch_id\x18\x14 \x01(\fH\x03R\abatchId\x88\x01\x01\x126\n" +
+	"\x15batch_budget_pico_usd\x18\x15 \x01(\x03H\x04R\x12batchBudgetPicoUsd\x88\x01\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
@@ -4685,7 +5807,8 @@ const file_pawl_system_v1_orchestrator_proto_rawDesc = "" +
 	"\x06_inputB\a\n" +
 	"\x05_itemB\x12\n" +
 	"\x10_budget_pico_usdB\v\n" +
-	"\t_batch_id\"}\n" +
+	"\t_batch_idB\x18\n" +
+	"\x16_batch_budget_pico_usd\"}\n" +
 	"\x14CompleteStepsRequest\x12$\n" +
 	"\trunner_id\x18\x01 \x01(\fB\a\xbaH\x04z\x02h\x10R\brunnerId\x12?\n" +
 	"\boutcomes\x18\x02 \x03(\v2\x17.pawl.system.v1.OutcomeB\n" +
@@ -4847,7 +5970,91 @@ const file_pawl_system_v1_orchestrator_proto_rawDesc = "" +
 	"\x05class\x18\x02 \x01(\x0e2\x11.pawl.v1.RunClassR\x05class\x12\x1e\n" +
 	"\n" +
 	"unfinished\x18\x03 \x01(\x03R\n" +
-	"unfinished*\x8b\x01\n" +
+	"unfinished\"\x91\x05\n" +
+	"\x12CreateBatchRequest\x12\x1f\n" +
+	"\x06tenant\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06tenant\x12E\n" +
+	"\vidempotency\x18\x02 \x01(\v2\x1b.pawl.system.v1.IdempotencyB\x06\xbaH\x03\xc8\x01\x01R\vidempotency\x12#\n" +
+	"\bpipeline\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\bpipeline\x12\x14\n" +
+	"\x05label\x18\x04 \x01(\tR\x05label\x12'\n" +
+	"\x05class\x18\x05 \x01(\x0e2\x11.pawl.v1.RunClassR\x05class\x12\x1a\n" +
+	"\bpriority\x18\x06 \x01(\x05R\bpriority\x12F\n" +
+	"\x06labels\x18\a \x03(\v2..pawl.system.v1.CreateBatchRequest.LabelsEntryR\x06labels\x12!\n" +
+	"\fcallback_url\x18\b \x01(\tR\vcallbackUrl\x124\n" +
+	"\x0fbudget_pico_usd\x18\t \x01(\x03B\a\xbaH\x04\"\x02(\x00H\x00R\rbudgetPicoUsd\x88\x01\x01\x12=\n" +
+	"\x14item_budget_pico_usd\x18\n" +
+	" \x01(\x03B\a\xbaH\x04\"\x02(\x00H\x01R\x11itemBudgetPicoUsd\x88\x01\x01\x125\n" +
+	"\bdeadline\x18\v \x01(\v2\x19.google.protobuf.DurationR\bdeadline\x12\x14\n" +
+	"\x05actor\x18\f \x01(\tR\x05actor\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x12\n" +
+	"\x10_budget_pico_usdB\x17\n" +
+	"\x15_item_budget_pico_usd\"W\n" +
+	"\x13CreateBatchResponse\x12$\n" +
+	"\x05batch\x18\x01 \x01(\v2\x0e.pawl.v1.BatchR\x05batch\x12\x1a\n" +
+	"\breplayed\x18\x02 \x01(\bR\breplayed\"\xd2\x03\n" +
+	"\x14AddBatchItemsRequest\x12\x1f\n" +
+	"\x06tenant\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06tenant\x12#\n" +
+	"\bbatch_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\abatchId\x12L\n" +
+	"\x05items\x18\x03 \x03(\v2).pawl.system.v1.AddBatchItemsRequest.ItemB\v\xbaH\b\x92\x01\x05\b\x01\x10\xf4\x03R\x05items\x1a\xa5\x02\n" +
+	"\x04Item\x12\x1d\n" +
+	"\x05index\x18\x01 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\x05index\x12\x1b\n" +
+	"\tcustom_id\x18\x02 \x01(\tR\bcustomId\x12=\n" +
+	"\vidempotency\x18\x03 \x01(\v2\x1b.pawl.system.v1.IdempotencyR\vidempotency\x12\x14\n" +
+	"\x05input\x18\x04 \x01(\fR\x05input\x12\x1b\n" +
+	"\tentity_id\x18\x05 \x01(\tR\bentityId\x12\x1f\n" +
+	"\vdocument_id\x18\x06 \x01(\tR\n" +
+	"documentId\x12'\n" +
+	"\x0frejected_reason\x18\a \x01(\tR\x0erejectedReason\x12%\n" +
+	"\x0erejected_error\x18\b \x01(\tR\rrejectedError\"K\n" +
+	"\x15AddBatchItemsResponse\x122\n" +
+	"\aresults\x18\x01 \x03(\v2\x18.pawl.v1.BatchItemResultR\aresults\"X\n" +
+	"\x10SealBatchRequest\x12\x1f\n" +
+	"\x06tenant\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06tenant\x12#\n" +
+	"\bbatch_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\abatchId\"9\n" +
+	"\x11SealBatchResponse\x12$\n" +
+	"\x05batch\x18\x01 \x01(\v2\x0e.pawl.v1.BatchR\x05batch\"W\n" +
+	"\x0fGetBatchRequest\x12\x1f\n" +
+	"\x06tenant\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06tenant\x12#\n" +
+	"\bbatch_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\abatchId\"8\n" +
+	"\x10GetBatchResponse\x12$\n" +
+	"\x05batch\x18\x01 \x01(\v2\x0e.pawl.v1.BatchR\x05batch\"z\n" +
+	"\x12ListBatchesRequest\x12\x1f\n" +
+	"\x06tenant\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06tenant\x12$\n" +
+	"\tpage_size\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\"g\n" +
+	"\x13ListBatchesResponse\x12(\n" +
+	"\abatches\x18\x01 \x03(\v2\x0e.pawl.v1.BatchR\abatches\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xc5\x01\n" +
+	"\x17ListBatchResultsRequest\x12\x1f\n" +
+	"\x06tenant\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06tenant\x12#\n" +
+	"\bbatch_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\abatchId\x12\x1f\n" +
+	"\verrors_only\x18\x03 \x01(\bR\n" +
+	"errorsOnly\x12$\n" +
+	"\tpage_size\x18\x04 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x05 \x01(\tR\tpageToken\"\xaa\x01\n" +
+	"\x18ListBatchResultsResponse\x12.\n" +
+	"\aresults\x18\x01 \x03(\v2\x14.pawl.v1.BatchResultR\aresults\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x15\n" +
+	"\x06at_end\x18\x03 \x01(\bR\x05atEnd\x12\x1f\n" +
+	"\vbatch_ended\x18\x04 \x01(\bR\n" +
+	"batchEnded\"\xd9\x02\n" +
+	"\x12DecideBatchRequest\x12\x1f\n" +
+	"\x06tenant\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06tenant\x12#\n" +
+	"\bbatch_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\abatchId\x129\n" +
+	"\x04verb\x18\x03 \x01(\x0e2\x19.pawl.system.v1.BatchVerbB\n" +
+	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x04verb\x12\x1d\n" +
+	"\x05actor\x18\x04 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05actor\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x12\n" +
+	"\x04etag\x18\x06 \x01(\tR\x04etag\x12\x1f\n" +
+	"\vonly_reason\x18\a \x01(\tR\n" +
+	"onlyReason\x12=\n" +
+	"\x14item_budget_pico_usd\x18\b \x01(\x03B\a\xbaH\x04\"\x02(\x00H\x00R\x11itemBudgetPicoUsd\x88\x01\x01B\x17\n" +
+	"\x15_item_budget_pico_usd\";\n" +
+	"\x13DecideBatchResponse\x12$\n" +
+	"\x05batch\x18\x01 \x01(\v2\x0e.pawl.v1.BatchR\x05batch*\x8b\x01\n" +
 	"\vClaimStatus\x12\x1c\n" +
 	"\x18CLAIM_STATUS_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14CLAIM_STATUS_GRANTED\x10\x01\x12\x15\n" +
@@ -4866,7 +6073,13 @@ const file_pawl_system_v1_orchestrator_proto_rawDesc = "" +
 	"\x15STOP_REASON_CANCELLED\x10\x01\x12\x16\n" +
 	"\x12STOP_REASON_FENCED\x10\x02\x12\x18\n" +
 	"\x14STOP_REASON_DEADLINE\x10\x03\x12\x1c\n" +
-	"\x18STOP_REASON_HARD_TIMEOUT\x10\x042\x84\x10\n" +
+	"\x18STOP_REASON_HARD_TIMEOUT\x10\x04*\x88\x01\n" +
+	"\tBatchVerb\x12\x1a\n" +
+	"\x16BATCH_VERB_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11BATCH_VERB_CANCEL\x10\x01\x12\x14\n" +
+	"\x10BATCH_VERB_PAUSE\x10\x02\x12\x15\n" +
+	"\x11BATCH_VERB_RESUME\x10\x03\x12\x1b\n" +
+	"\x17BATCH_VERB_RETRY_FAILED\x10\x042\x92\x15\n" +
 	"\x13OrchestratorService\x12U\n" +
 	"\tCreateRun\x12 .pawl.system.v1.CreateRunRequest\x1a!.pawl.system.v1.CreateRunResponse\"\x03\x90\x02\x02\x12L\n" +
 	"\x06GetRun\x12\x1d.pawl.system.v1.GetRunRequest\x1a\x1e.pawl.system.v1.GetRunResponse\"\x03\x90\x02\x01\x12R\n" +
@@ -4876,7 +6089,14 @@ const file_pawl_system_v1_orchestrator_proto_rawDesc = "" +
 	"\tCancelRun\x12 .pawl.system.v1.CancelRunRequest\x1a!.pawl.system.v1.CancelRunResponse\"\x03\x90\x02\x02\x12O\n" +
 	"\bRetryRun\x12\x1f.pawl.system.v1.RetryRunRequest\x1a .pawl.system.v1.RetryRunResponse\"\x00\x12O\n" +
 	"\bRerunRun\x12\x1f.pawl.system.v1.RerunRunRequest\x1a .pawl.system.v1.RerunRunResponse\"\x00\x12d\n" +
-	"\x0eFindSubmission\x12%.pawl.system.v1.FindSubmissionRequest\x1a&.pawl.system.v1.FindSubmissionResponse\"\x03\x90\x02\x01\x12X\n" +
+	"\x0eFindSubmission\x12%.pawl.system.v1.FindSubmissionRequest\x1a&.pawl.system.v1.FindSubmissionResponse\"\x03\x90\x02\x01\x12[\n" +
+	"\vCreateBatch\x12\".pawl.system.v1.CreateBatchRequest\x1a#.pawl.system.v1.CreateBatchResponse\"\x03\x90\x02\x02\x12a\n" +
+	"\rAddBatchItems\x12$.pawl.system.v1.AddBatchItemsRequest\x1a%.pawl.system.v1.AddBatchItemsResponse\"\x03\x90\x02\x02\x12U\n" +
+	"\tSealBatch\x12 .pawl.system.v1.SealBatchRequest\x1a!.pawl.system.v1.SealBatchResponse\"\x03\x90\x02\x02\x12R\n" +
+	"\bGetBatch\x12\x1f.pawl.system.v1.GetBatchRequest\x1a .pawl.system.v1.GetBatchResponse\"\x03\x90\x02\x01\x12[\n" +
+	"\vListBatches\x12\".pawl.system.v1.ListBatchesRequest\x1a#.pawl.system.v1.ListBatchesResponse\"\x03\x90\x02\x01\x12j\n" +
+	"\x10ListBatchResults\x12'.pawl.system.v1.ListBatchResultsRequest\x1a(.pawl.system.v1.ListBatchResultsResponse\"\x03\x90\x02\x01\x12X\n" +
+	"\vDecideBatch\x12\".pawl.system.v1.DecideBatchRequest\x1a#.pawl.system.v1.DecideBatchResponse\"\x00\x12X\n" +
 	"\n" +
 	"ClaimSteps\x12!.pawl.system.v1.ClaimStepsRequest\x1a\".pawl.system.v1.ClaimStepsResponse\"\x03\x90\x02\x02\x12a\n" +
 	"\rCompleteSteps\x12$.pawl.system.v1.CompleteStepsRequest\x1a%.pawl.system.v1.CompleteStepsResponse\"\x03\x90\x02\x02\x12U\n" +
@@ -4905,208 +6125,256 @@ func file_pawl_system_v1_orchestrator_proto_rawDescGZIP() []byte {
 	return file_pawl_system_v1_orchestrator_proto_rawDescData
 }
 
-var file_pawl_system_v1_orchestrator_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_pawl_system_v1_orchestrator_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
+var file_pawl_system_v1_orchestrator_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_pawl_system_v1_orchestrator_proto_msgTypes = make([]protoimpl.MessageInfo, 84)
 var file_pawl_system_v1_orchestrator_proto_goTypes = []any{
 	(ClaimStatus)(0),                    // 0: pawl.system.v1.ClaimStatus
 	(CompleteStatus)(0),                 // 1: pawl.system.v1.CompleteStatus
 	(StopReason)(0),                     // 2: pawl.system.v1.StopReason
-	(Outcome_FailureClass)(0),           // 3: pawl.system.v1.Outcome.FailureClass
-	(*Idempotency)(nil),                 // 4: pawl.system.v1.Idempotency
-	(*CreateRunRequest)(nil),            // 5: pawl.system.v1.CreateRunRequest
-	(*CreateRunResponse)(nil),           // 6: pawl.system.v1.CreateRunResponse
-	(*GetRunRequest)(nil),               // 7: pawl.system.v1.GetRunRequest
-	(*GetRunResponse)(nil),              // 8: pawl.system.v1.GetRunResponse
-	(*ListRunsRequest)(nil),             // 9: pawl.system.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),            // 10: pawl.system.v1.ListRunsResponse
-	(*ListRunStepsRequest)(nil),         // 11: pawl.system.v1.ListRunStepsRequest
-	(*ListRunStepsResponse)(nil),        // 12: pawl.system.v1.ListRunStepsResponse
-	(*ListRunEventsRequest)(nil),        // 13: pawl.system.v1.ListRunEventsRequest
-	(*ListRunEventsResponse)(nil),       // 14: pawl.system.v1.ListRunEventsResponse
-	(*CancelRunRequest)(nil),            // 15: pawl.system.v1.CancelRunRequest
-	(*CancelRunResponse)(nil),           // 16: pawl.system.v1.CancelRunResponse
-	(*RetryRunRequest)(nil),             // 17: pawl.system.v1.RetryRunRequest
-	(*RetryRunResponse)(nil),            // 18: pawl.system.v1.RetryRunResponse
-	(*RerunRunRequest)(nil),             // 19: pawl.system.v1.RerunRunRequest
-	(*RerunRunResponse)(nil),            // 20: pawl.system.v1.RerunRunResponse
-	(*FindSubmissionRequest)(nil),       // 21: pawl.system.v1.FindSubmissionRequest
-	(*FindSubmissionResponse)(nil),      // 22: pawl.system.v1.FindSubmissionResponse
-	(*StepRef)(nil),                     // 23: pawl.system.v1.StepRef
-	(*ClaimStepsRequest)(nil),           // 24: pawl.system.v1.ClaimStepsRequest
-	(*Claim)(nil),                       // 25: pawl.system.v1.Claim
-	(*ClaimStepsResponse)(nil),          // 26: pawl.system.v1.ClaimStepsResponse
-	(*ClaimResult)(nil),                 // 27: pawl.system.v1.ClaimResult
-	(*Assignment)(nil),                  // 28: pawl.system.v1.Assignment
-	(*CompleteStepsRequest)(nil),        // 29: pawl.system.v1.CompleteStepsRequest
-	(*Outcome)(nil),                     // 30: pawl.system.v1.Outcome
-	(*Usage)(nil),                       // 31: pawl.system.v1.Usage
-	(*Spend)(nil),                       // 32: pawl.system.v1.Spend
-	(*CompleteStepsResponse)(nil),       // 33: pawl.system.v1.CompleteStepsResponse
-	(*CompleteResult)(nil),              // 34: pawl.system.v1.CompleteResult
-	(*HeartbeatRequest)(nil),            // 35: pawl.system.v1.HeartbeatRequest
-	(*LaneSlots)(nil),                   // 36: pawl.system.v1.LaneSlots
-	(*Hold)(nil),                        // 37: pawl.system.v1.Hold
-	(*AwaitedPermit)(nil),               // 38: pawl.system.v1.AwaitedPermit
-	(*HeartbeatResponse)(nil),           // 39: pawl.system.v1.HeartbeatResponse
-	(*Stop)(nil),                        // 40: pawl.system.v1.Stop
-	(*ReleaseStepsRequest)(nil),         // 41: pawl.system.v1.ReleaseStepsRequest
-	(*ReleaseStepsResponse)(nil),        // 42: pawl.system.v1.ReleaseStepsResponse
-	(*RecordSpendRequest)(nil),          // 43: pawl.system.v1.RecordSpendRequest
-	(*RecordSpendResponse)(nil),         // 44: pawl.system.v1.RecordSpendResponse
-	(*CreatePipelineRequest)(nil),       // 45: pawl.system.v1.CreatePipelineRequest
-	(*CreatePipelineResponse)(nil),      // 46: pawl.system.v1.CreatePipelineResponse
-	(*GetPipelineRequest)(nil),          // 47: pawl.system.v1.GetPipelineRequest
-	(*GetPipelineResponse)(nil),         // 48: pawl.system.v1.GetPipelineResponse
-	(*ListPipelinesRequest)(nil),        // 49: pawl.system.v1.ListPipelinesRequest
-	(*ListPipelinesResponse)(nil),       // 50: pawl.system.v1.ListPipelinesResponse
-	(*CreateDocumentRequest)(nil),       // 51: pawl.system.v1.CreateDocumentRequest
-	(*CreateDocumentResponse)(nil),      // 52: pawl.system.v1.CreateDocumentResponse
-	(*GetDocumentRequest)(nil),          // 53: pawl.system.v1.GetDocumentRequest
-	(*GetDocumentResponse)(nil),         // 54: pawl.system.v1.GetDocumentResponse
-	(*WakeStepsRequest)(nil),            // 55: pawl.system.v1.WakeStepsRequest
-	(*WakeStepsResponse)(nil),           // 56: pawl.system.v1.WakeStepsResponse
-	(*SetTenantPolicyRequest)(nil),      // 57: pawl.system.v1.SetTenantPolicyRequest
-	(*SetTenantPolicyResponse)(nil),     // 58: pawl.system.v1.SetTenantPolicyResponse
-	(*GetBacklogRequest)(nil),           // 59: pawl.system.v1.GetBacklogRequest
-	(*GetBacklogResponse)(nil),          // 60: pawl.system.v1.GetBacklogResponse
-	nil,                                 // 61: pawl.system.v1.CreateRunRequest.LabelsEntry
-	nil,                                 // 62: pawl.system.v1.Assignment.LabelsEntry
-	nil,                                 // 63: pawl.system.v1.Assignment.OutputsEntry
-	(*Outcome_Succeeded)(nil),           // 64: pawl.system.v1.Outcome.Succeeded
-	(*Outcome_Skipped)(nil),             // 65: pawl.system.v1.Outcome.Skipped
-	(*Outcome_Expanded)(nil),            // 66: pawl.system.v1.Outcome.Expanded
-	(*Outcome_Failed)(nil),              // 67: pawl.system.v1.Outcome.Failed
-	(*Outcome_ReviewRequested)(nil),     // 68: pawl.system.v1.Outcome.ReviewRequested
-	(*Outcome_Parked)(nil),              // 69: pawl.system.v1.Outcome.Parked
-	(*RecordSpendRequest_RunSpend)(nil), // 70: pawl.system.v1.RecordSpendRequest.RunSpend
-	(*GetBacklogResponse_Backlog)(nil),  // 71: pawl.system.v1.GetBacklogResponse.Backlog
-	(v1.RunClass)(0),                    // 72: pawl.v1.RunClass
-	(*durationpb.Duration)(nil),         // 73: google.protobuf.Duration
-	(v1.RunStatus)(0),                   // 74: pawl.v1.RunStatus
-	(*v1.Run)(nil),                      // 75: pawl.v1.Run
-	(*v1.ListRunsRequest)(nil),          // 76: pawl.v1.ListRunsRequest
-	(*v1.RunStep)(nil),                  // 77: pawl.v1.RunStep
-	(*v1.ListRunEventsRequest)(nil),     // 78: pawl.v1.ListRunEventsRequest
-	(*v1.RunEvent)(nil),                 // 79: pawl.v1.RunEvent
-	(*timestamppb.Timestamp)(nil),       // 80: google.protobuf.Timestamp
-	(*v1.Pipeline)(nil),                 // 81: pawl.v1.Pipeline
-	(*v1.ListPipelinesRequest)(nil),     // 82: pawl.v1.ListPipelinesRequest
-	(*v1.Document)(nil),                 // 83: pawl.v1.Document
+	(BatchVerb)(0),                      // 3: pawl.system.v1.BatchVerb
+	(Outcome_FailureClass)(0),           // 4: pawl.system.v1.Outcome.FailureClass
+	(*Idempotency)(nil),                 // 5: pawl.system.v1.Idempotency
+	(*CreateRunRequest)(nil),            // 6: pawl.system.v1.CreateRunRequest
+	(*CreateRunResponse)(nil),           // 7: pawl.system.v1.CreateRunResponse
+	(*GetRunRequest)(nil),               // 8: pawl.system.v1.GetRunRequest
+	(*GetRunResponse)(nil),              // 9: pawl.system.v1.GetRunResponse
+	(*ListRunsRequest)(nil),             // 10: pawl.system.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),            // 11: pawl.system.v1.ListRunsResponse
+	(*ListRunStepsRequest)(nil),         // 12: pawl.system.v1.ListRunStepsRequest
+	(*ListRunStepsResponse)(nil),        // 13: pawl.system.v1.ListRunStepsResponse
+	(*ListRunEventsRequest)(nil),        // 14: pawl.system.v1.ListRunEventsRequest
+	(*ListRunEventsResponse)(nil),       // 15: pawl.system.v1.ListRunEventsResponse
+	(*CancelRunRequest)(nil),            // 16: pawl.system.v1.CancelRunRequest
+	(*CancelRunResponse)(nil),           // 17: pawl.system.v1.CancelRunResponse
+	(*RetryRunRequest)(nil),             // 18: pawl.system.v1.RetryRunRequest
+	(*RetryRunResponse)(nil),            // 19: pawl.system.v1.RetryRunResponse
+	(*RerunRunRequest)(nil),             // 20: pawl.system.v1.RerunRunRequest
+	(*RerunRunResponse)(nil),            // 21: pawl.system.v1.RerunRunResponse
+	(*FindSubmissionRequest)(nil),       // 22: pawl.system.v1.FindSubmissionRequest
+	(*FindSubmissionResponse)(nil),      // 23: pawl.system.v1.FindSubmissionResponse
+	(*StepRef)(nil),                     // 24: pawl.system.v1.StepRef
+	(*ClaimStepsRequest)(nil),           // 25: pawl.system.v1.ClaimStepsRequest
+	(*Claim)(nil),                       // 26: pawl.system.v1.Claim
+	(*ClaimStepsResponse)(nil),          // 27: pawl.system.v1.ClaimStepsResponse
+	(*ClaimResult)(nil),                 // 28: pawl.system.v1.ClaimResult
+	(*Assignment)(nil),                  // 29: pawl.system.v1.Assignment
+	(*CompleteStepsRequest)(nil),        // 30: pawl.system.v1.CompleteStepsRequest
+	(*Outcome)(nil),                     // 31: pawl.system.v1.Outcome
+	(*Usage)(nil),                       // 32: pawl.system.v1.Usage
+	(*Spend)(nil),                       // 33: pawl.system.v1.Spend
+	(*CompleteStepsResponse)(nil),       // 34: pawl.system.v1.CompleteStepsResponse
+	(*CompleteResult)(nil),              // 35: pawl.system.v1.CompleteResult
+	(*HeartbeatRequest)(nil),            // 36: pawl.system.v1.HeartbeatRequest
+	(*LaneSlots)(nil),                   // 37: pawl.system.v1.LaneSlots
+	(*Hold)(nil),                        // 38: pawl.system.v1.Hold
+	(*AwaitedPermit)(nil),               // 39: pawl.system.v1.AwaitedPermit
+	(*HeartbeatResponse)(nil),           // 40: pawl.system.v1.HeartbeatResponse
+	(*Stop)(nil),                        // 41: pawl.system.v1.Stop
+	(*ReleaseStepsRequest)(nil),         // 42: pawl.system.v1.ReleaseStepsRequest
+	(*ReleaseStepsResponse)(nil),        // 43: pawl.system.v1.ReleaseStepsResponse
+	(*RecordSpendRequest)(nil),          // 44: pawl.system.v1.RecordSpendRequest
+	(*RecordSpendResponse)(nil),         // 45: pawl.system.v1.RecordSpendResponse
+	(*CreatePipelineRequest)(nil),       // 46: pawl.system.v1.CreatePipelineRequest
+	(*CreatePipelineResponse)(nil),      // 47: pawl.system.v1.CreatePipelineResponse
+	(*GetPipelineRequest)(nil),          // 48: pawl.system.v1.GetPipelineRequest
+	(*GetPipelineResponse)(nil),         // 49: pawl.system.v1.GetPipelineResponse
+	(*ListPipelinesRequest)(nil),        // 50: pawl.system.v1.ListPipelinesRequest
+	(*ListPipelinesResponse)(nil),       // 51: pawl.system.v1.ListPipelinesResponse
+	(*CreateDocumentRequest)(nil),       // 52: pawl.system.v1.CreateDocumentRequest
+	(*CreateDocumentResponse)(nil),      // 53: pawl.system.v1.CreateDocumentResponse
+	(*GetDocumentRequest)(nil),          // 54: pawl.system.v1.GetDocumentRequest
+	(*GetDocumentResponse)(nil),         // 55: pawl.system.v1.GetDocumentResponse
+	(*WakeStepsRequest)(nil),            // 56: pawl.system.v1.WakeStepsRequest
+	(*WakeStepsResponse)(nil),           // 57: pawl.system.v1.WakeStepsResponse
+	(*SetTenantPolicyRequest)(nil),      // 58: pawl.system.v1.SetTenantPolicyRequest
+	(*SetTenantPolicyResponse)(nil),     // 59: pawl.system.v1.SetTenantPolicyResponse
+	(*GetBacklogRequest)(nil),           // 60: pawl.system.v1.GetBacklogRequest
+	(*GetBacklogResponse)(nil),          // 61: pawl.system.v1.GetBacklogResponse
+	(*CreateBatchRequest)(nil),          // 62: pawl.system.v1.CreateBatchRequest
+	(*CreateBatchResponse)(nil),         // 63: pawl.system.v1.CreateBatchResponse
+	(*AddBatchItemsRequest)(nil),        // 64: pawl.system.v1.AddBatchItemsRequest
+	(*AddBatchItemsResponse)(nil),       // 65: pawl.system.v1.AddBatchItemsResponse
+	(*SealBatchRequest)(nil),            // 66: pawl.system.v1.SealBatchRequest
+	(*SealBatchResponse)(nil),           // 67: pawl.system.v1.SealBatchResponse
+	(*GetBatchRequest)(nil),             // 68: pawl.system.v1.GetBatchRequest
+	(*GetBatchResponse)(nil),            // 69: pawl.system.v1.GetBatchResponse
+	(*ListBatchesRequest)(nil),          // 70: pawl.system.v1.ListBatchesRequest
+	(*ListBatchesResponse)(nil),         // 71: pawl.system.v1.ListBatchesResponse
+	(*ListBatchResultsRequest)(nil),     // 72: pawl.system.v1.ListBatchResultsRequest
+	(*ListBatchResultsResponse)(nil),    // 73: pawl.system.v1.ListBatchResultsResponse
+	(*DecideBatchRequest)(nil),          // 74: pawl.system.v1.DecideBatchRequest
+	(*DecideBatchResponse)(nil),         // 75: pawl.system.v1.DecideBatchResponse
+	nil,                                 // 76: pawl.system.v1.CreateRunRequest.LabelsEntry
+	nil,                                 // 77: pawl.system.v1.Assignment.LabelsEntry
+	nil,                                 // 78: pawl.system.v1.Assignment.OutputsEntry
+	(*Outcome_Succeeded)(nil),           // 79: pawl.system.v1.Outcome.Succeeded
+	(*Outcome_Skipped)(nil),             // 80: pawl.system.v1.Outcome.Skipped
+	(*Outcome_Expanded)(nil),            // 81: pawl.system.v1.Outcome.Expanded
+	(*Outcome_Failed)(nil),              // 82: pawl.system.v1.Outcome.Failed
+	(*Outcome_ReviewRequested)(nil),     // 83: pawl.system.v1.Outcome.ReviewRequested
+	(*Outcome_Parked)(nil),              // 84: pawl.system.v1.Outcome.Parked
+	(*RecordSpendRequest_RunSpend)(nil), // 85: pawl.system.v1.RecordSpendRequest.RunSpend
+	(*GetBacklogResponse_Backlog)(nil),  // 86: pawl.system.v1.GetBacklogResponse.Backlog
+	nil,                                 // 87: pawl.system.v1.CreateBatchRequest.LabelsEntry
+	(*AddBatchItemsRequest_Item)(nil),   // 88: pawl.system.v1.AddBatchItemsRequest.Item
+	(v1.RunClass)(0),                    // 89: pawl.v1.RunClass
+	(*durationpb.Duration)(nil),         // 90: google.protobuf.Duration
+	(v1.RunStatus)(0),                   // 91: pawl.v1.RunStatus
+	(*v1.Run)(nil),                      // 92: pawl.v1.Run
+	(*v1.ListRunsRequest)(nil),          // 93: pawl.v1.ListRunsRequest
+	(*v1.RunStep)(nil),                  // 94: pawl.v1.RunStep
+	(*v1.ListRunEventsRequest)(nil),     // 95: pawl.v1.ListRunEventsRequest
+	(*v1.RunEvent)(nil),                 // 96: pawl.v1.RunEvent
+	(*timestamppb.Timestamp)(nil),       // 97: google.protobuf.Timestamp
+	(*v1.Pipeline)(nil),                 // 98: pawl.v1.Pipeline
+	(*v1.ListPipelinesRequest)(nil),     // 99: pawl.v1.ListPipelinesRequest
+	(*v1.Document)(nil),                 // 100: pawl.v1.Document
+	(*v1.Batch)(nil),                    // 101: pawl.v1.Batch
+	(*v1.BatchItemResult)(nil),          // 102: pawl.v1.BatchItemResult
+	(*v1.BatchResult)(nil),              // 103: pawl.v1.BatchResult
 }
 var file_pawl_system_v1_orchestrator_proto_depIdxs = []int32{
-	4,  // 0: pawl.system.v1.CreateRunRequest.idempotency:type_name -> pawl.system.v1.Idempotency
-	72, // 1: pawl.system.v1.CreateRunRequest.class:type_name -> pawl.v1.RunClass
-	61, // 2: pawl.system.v1.CreateRunRequest.labels:type_name -> pawl.system.v1.CreateRunRequest.LabelsEntry
-	73, // 3: pawl.system.v1.CreateRunRequest.deadline:type_name -> google.protobuf.Duration
-	74, // 4: pawl.system.v1.CreateRunResponse.status:type_name -> pawl.v1.RunStatus
-	75, // 5: pawl.system.v1.GetRunResponse.run:type_name -> pawl.v1.Run
-	76, // 6: pawl.system.v1.ListRunsRequest.query:type_name -> pawl.v1.ListRunsRequest
-	75, // 7: pawl.system.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
-	77, // 8: pawl.system.v1.ListRunStepsResponse.steps:type_name -> pawl.v1.RunStep
-	78, // 9: pawl.system.v1.ListRunEventsRequest.query:type_name -> pawl.v1.ListRunEventsRequest
-	79, // 10: pawl.system.v1.ListRunEventsResponse.events:type_name -> pawl.v1.RunEvent
-	75, // 11: pawl.system.v1.CancelRunResponse.run:type_name -> pawl.v1.Run
-	75, // 12: pawl.system.v1.RetryRunResponse.run:type_name -> pawl.v1.Run
-	75, // 13: pawl.system.v1.RerunRunResponse.run:type_name -> pawl.v1.Run
-	4,  // 14: pawl.system.v1.FindSubmissionRequest.idempotency:type_name -> pawl.system.v1.Idempotency
-	74, // 15: pawl.system.v1.FindSubmissionResponse.status:type_name -> pawl.v1.RunStatus
-	25, // 16: pawl.system.v1.ClaimStepsRequest.claims:type_name -> pawl.system.v1.Claim
-	23, // 17: pawl.system.v1.Claim.step:type_name -> pawl.system.v1.StepRef
-	27, // 18: pawl.system.v1.ClaimStepsResponse.results:type_name -> pawl.system.v1.ClaimResult
-	0,  // 19: pawl.system.v1.ClaimResult.status:type_name -> pawl.system.v1.ClaimStatus
-	28, // 20: pawl.system.v1.ClaimResult.assignment:type_name -> pawl.system.v1.Assignment
-	72, // 21: pawl.system.v1.Assignment.class:type_name -> pawl.v1.RunClass
-	62, // 22: pawl.system.v1.Assignment.labels:type_name -> pawl.system.v1.Assignment.LabelsEntry
-	63, // 23: pawl.system.v1.Assignment.outputs:type_name -> pawl.system.v1.Assignment.OutputsEntry
-	73, // 24: pawl.system.v1.Assignment.deadline_in:type_name -> google.protobuf.Duration
-	30, // 25: pawl.system.v1.CompleteStepsRequest.outcomes:type_name -> pawl.system.v1.Outcome
-	23, // 26: pawl.system.v1.Outcome.step:type_name -> pawl.system.v1.StepRef
-	64, // 27: pawl.system.v1.Outcome.succeeded:type_name -> pawl.system.v1.Outcome.Succeeded
-	65, // 28: pawl.system.v1.Outcome.skipped:type_name -> pawl.system.v1.Outcome.Skipped
-	66, // 29: pawl.system.v1.Outcome.expanded:type_name -> pawl.system.v1.Outcome.Expanded
-	67, // 30: pawl.system.v1.Outcome.failed:type_name -> pawl.system.v1.Outcome.Failed
-	68, // 31: pawl.system.v1.Outcome.review_requested:type_name -> pawl.system.v1.Outcome.ReviewRequested
-	69, // 32: pawl.system.v1.Outcome.parked:type_name -> pawl.system.v1.Outcome.Parked
-	31, // 33: pawl.system.v1.Outcome.usage:type_name -> pawl.system.v1.Usage
-	80, // 34: pawl.system.v1.Outcome.started_at:type_name -> google.protobuf.Timestamp
-	32, // 35: pawl.system.v1.Usage.run_spend:type_name -> pawl.system.v1.Spend
-	34, // 36: pawl.system.v1.CompleteStepsResponse.results:type_name -> pawl.system.v1.CompleteResult
-	1,  // 37: pawl.system.v1.CompleteResult.status:type_name -> pawl.system.v1.CompleteStatus
-	36, // 38: pawl.system.v1.HeartbeatRequest.lanes:type_name -> pawl.system.v1.LaneSlots
-	37, // 39: pawl.system.v1.HeartbeatRequest.holds:type_name -> pawl.system.v1.Hold
-	72, // 40: pawl.system.v1.LaneSlots.class:type_name -> pawl.v1.RunClass
-	23, // 41: pawl.system.v1.Hold.step:type_name -> pawl.system.v1.StepRef
-	73, // 42: pawl.system.v1.Hold.permit_wait:type_name -> google.protobuf.Duration
-	38, // 43: pawl.system.v1.Hold.awaited_permit:type_name -> pawl.system.v1.AwaitedPermit
-	73, // 44: pawl.system.v1.AwaitedPermit.waited:type_name -> google.protobuf.Duration
-	73, // 45: pawl.system.v1.HeartbeatResponse.lease:type_name -> google.protobuf.Duration
-	40, // 46: pawl.system.v1.HeartbeatResponse.stops:type_name -> pawl.system.v1.Stop
-	23, // 47: pawl.system.v1.Stop.step:type_name -> pawl.system.v1.StepRef
-	2,  // 48: pawl.system.v1.Stop.reason:type_name -> pawl.system.v1.StopReason
-	37, // 49: pawl.system.v1.ReleaseStepsRequest.holds:type_name -> pawl.system.v1.Hold
-	70, // 50: pawl.system.v1.RecordSpendRequest.runs:type_name -> pawl.system.v1.RecordSpendRequest.RunSpend
-	81, // 51: pawl.system.v1.CreatePipelineResponse.pipeline:type_name -> pawl.v1.Pipeline
-	81, // 52: pawl.system.v1.GetPipelineResponse.pipeline:type_name -> pawl.v1.Pipeline
-	82, // 53: pawl.system.v1.ListPipelinesRequest.query:type_name -> pawl.v1.ListPipelinesRequest
-	81, // 54: pawl.system.v1.ListPipelinesResponse.pipelines:type_name -> pawl.v1.Pipeline
-	4,  // 55: pawl.system.v1.CreateDocumentRequest.idempotency:type_name -> pawl.system.v1.Idempotency
-	83, // 56: pawl.system.v1.GetDocumentResponse.document:type_name -> pawl.v1.Document
-	23, // 57: pawl.system.v1.WakeStepsRequest.steps:type_name -> pawl.system.v1.StepRef
-	71, // 58: pawl.system.v1.GetBacklogResponse.backlog:type_name -> pawl.system.v1.GetBacklogResponse.Backlog
-	3,  // 59: pawl.system.v1.Outcome.Failed.class:type_name -> pawl.system.v1.Outcome.FailureClass
-	73, // 60: pawl.system.v1.Outcome.Failed.retry_after:type_name -> google.protobuf.Duration
-	73, // 61: pawl.system.v1.Outcome.Parked.until:type_name -> google.protobuf.Duration
-	32, // 62: pawl.system.v1.RecordSpendRequest.RunSpend.spend:type_name -> pawl.system.v1.Spend
-	72, // 63: pawl.system.v1.GetBacklogResponse.Backlog.class:type_name -> pawl.v1.RunClass
-	5,  // 64: pawl.system.v1.OrchestratorService.CreateRun:input_type -> pawl.system.v1.CreateRunRequest
-	7,  // 65: pawl.system.v1.OrchestratorService.GetRun:input_type -> pawl.system.v1.GetRunRequest
-	9,  // 66: pawl.system.v1.OrchestratorService.ListRuns:input_type -> pawl.system.v1.ListRunsRequest
-	11, // 67: pawl.system.v1.OrchestratorService.ListRunSteps:input_type -> pawl.system.v1.ListRunStepsRequest
-	13, // 68: pawl.system.v1.OrchestratorService.ListRunEvents:input_type -> pawl.system.v1.ListRunEventsRequest
-	15, // 69: pawl.system.v1.OrchestratorService.CancelRun:input_type -> pawl.system.v1.CancelRunRequest
-	17, // 70: pawl.system.v1.OrchestratorService.RetryRun:input_type -> pawl.system.v1.RetryRunRequest
-	19, // 71: pawl.system.v1.OrchestratorService.RerunRun:input_type -> pawl.system.v1.RerunRunRequest
-	21, // 72: pawl.system.v1.OrchestratorService.FindSubmission:input_type -> pawl.system.v1.FindSubmissionRequest
-	24, // 73: pawl.system.v1.OrchestratorService.ClaimSteps:input_type -> pawl.system.v1.ClaimStepsRequest
-	29, // 74: pawl.system.v1.OrchestratorService.CompleteSteps:input_type -> pawl.system.v1.CompleteStepsRequest
-	35, // 75: pawl.system.v1.OrchestratorService.Heartbeat:input_type -> pawl.system.v1.HeartbeatRequest
-	41, // 76: pawl.system.v1.OrchestratorService.ReleaseSteps:input_type -> pawl.system.v1.ReleaseStepsRequest
-	55, // 77: pawl.system.v1.OrchestratorService.WakeSteps:input_type -> pawl.system.v1.WakeStepsRequest
-	43, // 78: pawl.system.v1.OrchestratorService.RecordSpend:input_type -> pawl.system.v1.RecordSpendRequest
-	45, // 79: pawl.system.v1.OrchestratorService.CreatePipeline:input_type -> pawl.system.v1.CreatePipelineRequest
-	47, // 80: pawl.system.v1.OrchestratorService.GetPipeline:input_type -> pawl.system.v1.GetPipelineRequest
-	49, // 81: pawl.system.v1.OrchestratorService.ListPipelines:input_type -> pawl.system.v1.ListPipelinesRequest
-	51, // 82: pawl.system.v1.OrchestratorService.CreateDocument:input_type -> pawl.system.v1.CreateDocumentRequest
-	53, // 83: pawl.system.v1.OrchestratorService.GetDocument:input_type -> pawl.system.v1.GetDocumentRequest
-	57, // 84: pawl.system.v1.OrchestratorService.SetTenantPolicy:input_type -> pawl.system.v1.SetTenantPolicyRequest
-	59, // 85: pawl.system.v1.OrchestratorService.GetBacklog:input_type -> pawl.system.v1.GetBacklogRequest
-	6,  // 86: pawl.system.v1.OrchestratorService.CreateRun:output_type -> pawl.system.v1.CreateRunResponse
-	8,  // 87: pawl.system.v1.OrchestratorService.GetRun:output_type -> pawl.system.v1.GetRunResponse
-	10, // 88: pawl.system.v1.OrchestratorService.ListRuns:output_type -> pawl.system.v1.ListRunsResponse
-	12, // 89: pawl.system.v1.OrchestratorService.ListRunSteps:output_type -> pawl.system.v1.ListRunStepsResponse
-	14, // 90: pawl.system.v1.OrchestratorService.ListRunEvents:output_type -> pawl.system.v1.ListRunEventsResponse
-	16, // 91: pawl.system.v1.OrchestratorService.CancelRun:output_type -> pawl.system.v1.CancelRunResponse
-	18, // 92: pawl.system.v1.OrchestratorService.RetryRun:output_type -> pawl.system.v1.RetryRunResponse
-	20, // 93: pawl.system.v1.OrchestratorService.RerunRun:output_type -> pawl.system.v1.RerunRunResponse
-	22, // 94: pawl.system.v1.OrchestratorService.FindSubmission:output_type -> pawl.system.v1.FindSubmissionResponse
-	26, // 95: pawl.system.v1.OrchestratorService.ClaimSteps:output_type -> pawl.system.v1.ClaimStepsResponse
-	33, // 96: pawl.system.v1.OrchestratorService.CompleteSteps:output_type -> pawl.system.v1.CompleteStepsResponse
-	39, // 97: pawl.system.v1.OrchestratorService.Heartbeat:output_type -> pawl.system.v1.HeartbeatResponse
-	42, // 98: pawl.system.v1.OrchestratorService.ReleaseSteps:output_type -> pawl.system.v1.ReleaseStepsResponse
-	56, // 99: pawl.system.v1.OrchestratorService.WakeSteps:output_type -> pawl.system.v1.WakeStepsResponse
-	44, // 100: pawl.system.v1.OrchestratorService.RecordSpend:output_type -> pawl.system.v1.RecordSpendResponse
-	46, // 101: pawl.system.v1.OrchestratorService.CreatePipeline:output_type -> pawl.system.v1.CreatePipelineResponse
-	48, // 102: pawl.system.v1.OrchestratorService.GetPipeline:output_type -> pawl.system.v1.GetPipelineResponse
-	50, // 103: pawl.system.v1.OrchestratorService.ListPipelines:output_type -> pawl.system.v1.ListPipelinesResponse
-	52, // 104: pawl.system.v1.OrchestratorService.CreateDocument:output_type -> pawl.system.v1.CreateDocumentResponse
-	54, // 105: pawl.system.v1.OrchestratorService.GetDocument:output_type -> pawl.system.v1.GetDocumentResponse
-	58, // 106: pawl.system.v1.OrchestratorService.SetTenantPolicy:output_type -> pawl.system.v1.SetTenantPolicyResponse
-	60, // 107: pawl.system.v1.OrchestratorService.GetBacklog:output_type -> pawl.system.v1.GetBacklogResponse
-	86, // [86:108] is the sub-list for method output_type
-	64, // [64:86] is the sub-list for method input_type
-	64, // [64:64] is the sub-list for extension type_name
-	64, // [64:64] is the sub-list for extension extendee
-	0,  // [0:64] is the sub-list for field type_name
+	5,   // 0: pawl.system.v1.CreateRunRequest.idempotency:type_name -> pawl.system.v1.Idempotency
+	89,  // 1: pawl.system.v1.CreateRunRequest.class:type_name -> pawl.v1.RunClass
+	76,  // 2: pawl.system.v1.CreateRunRequest.labels:type_name -> pawl.system.v1.CreateRunRequest.LabelsEntry
+	90,  // 3: pawl.system.v1.CreateRunRequest.deadline:type_name -> google.protobuf.Duration
+	91,  // 4: pawl.system.v1.CreateRunResponse.status:type_name -> pawl.v1.RunStatus
+	92,  // 5: pawl.system.v1.GetRunResponse.run:type_name -> pawl.v1.Run
+	93,  // 6: pawl.system.v1.ListRunsRequest.query:type_name -> pawl.v1.ListRunsRequest
+	92,  // 7: pawl.system.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
+	94,  // 8: pawl.system.v1.ListRunStepsResponse.steps:type_name -> pawl.v1.RunStep
+	95,  // 9: pawl.system.v1.ListRunEventsRequest.query:type_name -> pawl.v1.ListRunEventsRequest
+	96,  // 10: pawl.system.v1.ListRunEventsResponse.events:type_name -> pawl.v1.RunEvent
+	92,  // 11: pawl.system.v1.CancelRunResponse.run:type_name -> pawl.v1.Run
+	92,  // 12: pawl.system.v1.RetryRunResponse.run:type_name -> pawl.v1.Run
+	92,  // 13: pawl.system.v1.RerunRunResponse.run:type_name -> pawl.v1.Run
+	5,   // 14: pawl.system.v1.FindSubmissionRequest.idempotency:type_name -> pawl.system.v1.Idempotency
+	91,  // 15: pawl.system.v1.FindSubmissionResponse.status:type_name -> pawl.v1.RunStatus
+	26,  // 16: pawl.system.v1.ClaimStepsRequest.claims:type_name -> pawl.system.v1.Claim
+	24,  // 17: pawl.system.v1.Claim.step:type_name -> pawl.system.v1.StepRef
+	28,  // 18: pawl.system.v1.ClaimStepsResponse.results:type_name -> pawl.system.v1.ClaimResult
+	0,   // 19: pawl.system.v1.ClaimResult.status:type_name -> pawl.system.v1.ClaimStatus
+	29,  // 20: pawl.system.v1.ClaimResult.assignment:type_name -> pawl.system.v1.Assignment
+	89,  // 21: pawl.system.v1.Assignment.class:type_name -> pawl.v1.RunClass
+	77,  // 22: pawl.system.v1.Assignment.labels:type_name -> pawl.system.v1.Assignment.LabelsEntry
+	78,  // 23: pawl.system.v1.Assignment.outputs:type_name -> pawl.system.v1.Assignment.OutputsEntry
+	90,  // 24: pawl.system.v1.Assignment.deadline_in:type_name -> google.protobuf.Duration
+	31,  // 25: pawl.system.v1.CompleteStepsRequest.outcomes:type_name -> pawl.system.v1.Outcome
+	24,  // 26: pawl.system.v1.Outcome.step:type_name -> pawl.system.v1.StepRef
+	79,  // 27: pawl.system.v1.Outcome.succeeded:type_name -> pawl.system.v1.Outcome.Succeeded
+	80,  // 28: pawl.system.v1.Outcome.skipped:type_name -> pawl.system.v1.Outcome.Skipped
+	81,  // 29: pawl.system.v1.Outcome.expanded:type_name -> pawl.system.v1.Outcome.Expanded
+	82,  // 30: pawl.system.v1.Outcome.failed:type_name -> pawl.system.v1.Outcome.Failed
+	83,  // 31: pawl.system.v1.Outcome.review_requested:type_name -> pawl.system.v1.Outcome.ReviewRequested
+	84,  // 32: pawl.system.v1.Outcome.parked:type_name -> pawl.system.v1.Outcome.Parked
+	32,  // 33: pawl.system.v1.Outcome.usage:type_name -> pawl.system.v1.Usage
+	97,  // 34: pawl.system.v1.Outcome.started_at:type_name -> google.protobuf.Timestamp
+	33,  // 35: pawl.system.v1.Usage.run_spend:type_name -> pawl.system.v1.Spend
+	35,  // 36: pawl.system.v1.CompleteStepsResponse.results:type_name -> pawl.system.v1.CompleteResult
+	1,   // 37: pawl.system.v1.CompleteResult.status:type_name -> pawl.system.v1.CompleteStatus
+	37,  // 38: pawl.system.v1.HeartbeatRequest.lanes:type_name -> pawl.system.v1.LaneSlots
+	38,  // 39: pawl.system.v1.HeartbeatRequest.holds:type_name -> pawl.system.v1.Hold
+	89,  // 40: pawl.system.v1.LaneSlots.class:type_name -> pawl.v1.RunClass
+	24,  // 41: pawl.system.v1.Hold.step:type_name -> pawl.system.v1.StepRef
+	90,  // 42: pawl.system.v1.Hold.permit_wait:type_name -> google.protobuf.Duration
+	39,  // 43: pawl.system.v1.Hold.awaited_permit:type_name -> pawl.system.v1.AwaitedPermit
+	90,  // 44: pawl.system.v1.AwaitedPermit.waited:type_name -> google.protobuf.Duration
+	90,  // 45: pawl.system.v1.HeartbeatResponse.lease:type_name -> google.protobuf.Duration
+	41,  // 46: pawl.system.v1.HeartbeatResponse.stops:type_name -> pawl.system.v1.Stop
+	24,  // 47: pawl.system.v1.Stop.step:type_name -> pawl.system.v1.StepRef
+	2,   // 48: pawl.system.v1.Stop.reason:type_name -> pawl.system.v1.StopReason
+	38,  // 49: pawl.system.v1.ReleaseStepsRequest.holds:type_name -> pawl.system.v1.Hold
+	85,  // 50: pawl.system.v1.RecordSpendRequest.runs:type_name -> pawl.system.v1.RecordSpendRequest.RunSpend
+	98,  // 51: pawl.system.v1.CreatePipelineResponse.pipeline:type_name -> pawl.v1.Pipeline
+	98,  // 52: pawl.system.v1.GetPipelineResponse.pipeline:type_name -> pawl.v1.Pipeline
+	99,  // 53: pawl.system.v1.ListPipelinesRequest.query:type_name -> pawl.v1.ListPipelinesRequest
+	98,  // 54: pawl.system.v1.ListPipelinesResponse.pipelines:type_name -> pawl.v1.Pipeline
+	5,   // 55: pawl.system.v1.CreateDocumentRequest.idempotency:type_name -> pawl.system.v1.Idempotency
+	100, // 56: pawl.system.v1.GetDocumentResponse.document:type_name -> pawl.v1.Document
+	24,  // 57: pawl.system.v1.WakeStepsRequest.steps:type_name -> pawl.system.v1.StepRef
+	86,  // 58: pawl.system.v1.GetBacklogResponse.backlog:type_name -> pawl.system.v1.GetBacklogResponse.Backlog
+	5,   // 59: pawl.system.v1.CreateBatchRequest.idempotency:type_name -> pawl.system.v1.Idempotency
+	89,  // 60: pawl.system.v1.CreateBatchRequest.class:type_name -> pawl.v1.RunClass
+	87,  // 61: pawl.system.v1.CreateBatchRequest.labels:type_name -> pawl.system.v1.CreateBatchRequest.LabelsEntry
+	90,  // 62: pawl.system.v1.CreateBatchRequest.deadline:type_name -> google.protobuf.Duration
+	101, // 63: pawl.system.v1.CreateBatchResponse.batch:type_name -> pawl.v1.Batch
+	88,  // 64: pawl.system.v1.AddBatchItemsRequest.items:type_name -> pawl.system.v1.AddBatchItemsRequest.Item
+	102, // 65: pawl.system.v1.AddBatchItemsResponse.results:type_name -> pawl.v1.BatchItemResult
+	101, // 66: pawl.system.v1.SealBatchResponse.batch:type_name -> pawl.v1.Batch
+	101, // 67: pawl.system.v1.GetBatchResponse.batch:type_name -> pawl.v1.Batch
+	101, // 68: pawl.system.v1.ListBatchesResponse.batches:type_name -> pawl.v1.Batch
+	103, // 69: pawl.system.v1.ListBatchResultsResponse.results:type_name -> pawl.v1.BatchResult
+	3,   // 70: pawl.system.v1.DecideBatchRequest.verb:type_name -> pawl.system.v1.BatchVerb
+	101, // 71: pawl.system.v1.DecideBatchResponse.batch:type_name -> pawl.v1.Batch
+	4,   // 72: pawl.system.v1.Outcome.Failed.class:type_name -> pawl.system.v1.Outcome.FailureClass
+	90,  // 73: pawl.system.v1.Outcome.Failed.retry_after:type_name -> google.protobuf.Duration
+	90,  // 74: pawl.system.v1.Outcome.Parked.until:type_name -> google.protobuf.Duration
+	33,  // 75: pawl.system.v1.RecordSpendRequest.RunSpend.spend:type_name -> pawl.system.v1.Spend
+	89,  // 76: pawl.system.v1.GetBacklogResponse.Backlog.class:type_name -> pawl.v1.RunClass
+	5,   // 77: pawl.system.v1.AddBatchItemsRequest.Item.idempotency:type_name -> pawl.system.v1.Idempotency
+	6,   // 78: pawl.system.v1.OrchestratorService.CreateRun:input_type -> pawl.system.v1.CreateRunRequest
+	8,   // 79: pawl.system.v1.OrchestratorService.GetRun:input_type -> pawl.system.v1.GetRunRequest
+	10,  // 80: pawl.system.v1.OrchestratorService.ListRuns:input_type -> pawl.system.v1.ListRunsRequest
+	12,  // 81: pawl.system.v1.OrchestratorService.ListRunSteps:input_type -> pawl.system.v1.ListRunStepsRequest
+	14,  // 82: pawl.system.v1.OrchestratorService.ListRunEvents:input_type -> pawl.system.v1.ListRunEventsRequest
+	16,  // 83: pawl.system.v1.OrchestratorService.CancelRun:input_type -> pawl.system.v1.CancelRunRequest
+	18,  // 84: pawl.system.v1.OrchestratorService.RetryRun:input_type -> pawl.system.v1.RetryRunRequest
+	20,  // 85: pawl.system.v1.OrchestratorService.RerunRun:input_type -> pawl.system.v1.RerunRunRequest
+	22,  // 86: pawl.system.v1.OrchestratorService.FindSubmission:input_type -> pawl.system.v1.FindSubmissionRequest
+	62,  // 87: pawl.system.v1.OrchestratorService.CreateBatch:input_type -> pawl.system.v1.CreateBatchRequest
+	64,  // 88: pawl.system.v1.OrchestratorService.AddBatchItems:input_type -> pawl.system.v1.AddBatchItemsRequest
+	66,  // 89: pawl.system.v1.OrchestratorService.SealBatch:input_type -> pawl.system.v1.SealBatchRequest
+	68,  // 90: pawl.system.v1.OrchestratorService.GetBatch:input_type -> pawl.system.v1.GetBatchRequest
+	70,  // 91: pawl.system.v1.OrchestratorService.ListBatches:input_type -> pawl.system.v1.ListBatchesRequest
+	72,  // 92: pawl.system.v1.OrchestratorService.ListBatchResults:input_type -> pawl.system.v1.ListBatchResultsRequest
+	74,  // 93: pawl.system.v1.OrchestratorService.DecideBatch:input_type -> pawl.system.v1.DecideBatchRequest
+	25,  // 94: pawl.system.v1.OrchestratorService.ClaimSteps:input_type -> pawl.system.v1.ClaimStepsRequest
+	30,  // 95: pawl.system.v1.OrchestratorService.CompleteSteps:input_type -> pawl.system.v1.CompleteStepsRequest
+	36,  // 96: pawl.system.v1.OrchestratorService.Heartbeat:input_type -> pawl.system.v1.HeartbeatRequest
+	42,  // 97: pawl.system.v1.OrchestratorService.ReleaseSteps:input_type -> pawl.system.v1.ReleaseStepsRequest
+	56,  // 98: pawl.system.v1.OrchestratorService.WakeSteps:input_type -> pawl.system.v1.WakeStepsRequest
+	44,  // 99: pawl.system.v1.OrchestratorService.RecordSpend:input_type -> pawl.system.v1.RecordSpendRequest
+	46,  // 100: pawl.system.v1.OrchestratorService.CreatePipeline:input_type -> pawl.system.v1.CreatePipelineRequest
+	48,  // 101: pawl.system.v1.OrchestratorService.GetPipeline:input_type -> pawl.system.v1.GetPipelineRequest
+	50,  // 102: pawl.system.v1.OrchestratorService.ListPipelines:input_type -> pawl.system.v1.ListPipelinesRequest
+	52,  // 103: pawl.system.v1.OrchestratorService.CreateDocument:input_type -> pawl.system.v1.CreateDocumentRequest
+	54,  // 104: pawl.system.v1.OrchestratorService.GetDocument:input_type -> pawl.system.v1.GetDocumentRequest
+	58,  // 105: pawl.system.v1.OrchestratorService.SetTenantPolicy:input_type -> pawl.system.v1.SetTenantPolicyRequest
+	60,  // 106: pawl.system.v1.OrchestratorService.GetBacklog:input_type -> pawl.system.v1.GetBacklogRequest
+	7,   // 107: pawl.system.v1.OrchestratorService.CreateRun:output_type -> pawl.system.v1.CreateRunResponse
+	9,   // 108: pawl.system.v1.OrchestratorService.GetRun:output_type -> pawl.system.v1.GetRunResponse
+	11,  // 109: pawl.system.v1.OrchestratorService.ListRuns:output_type -> pawl.system.v1.ListRunsResponse
+	13,  // 110: pawl.system.v1.OrchestratorService.ListRunSteps:output_type -> pawl.system.v1.ListRunStepsResponse
+	15,  // 111: pawl.system.v1.OrchestratorService.ListRunEvents:output_type -> pawl.system.v1.ListRunEventsResponse
+	17,  // 112: pawl.system.v1.OrchestratorService.CancelRun:output_type -> pawl.system.v1.CancelRunResponse
+	19,  // 113: pawl.system.v1.OrchestratorService.RetryRun:output_type -> pawl.system.v1.RetryRunResponse
+	21,  // 114: pawl.system.v1.OrchestratorService.RerunRun:output_type -> pawl.system.v1.RerunRunResponse
+	23,  // 115: pawl.system.v1.OrchestratorService.FindSubmission:output_type -> pawl.system.v1.FindSubmissionResponse
+	63,  // 116: pawl.system.v1.OrchestratorService.CreateBatch:output_type -> pawl.system.v1.CreateBatchResponse
+	65,  // 117: pawl.system.v1.OrchestratorService.AddBatchItems:output_type -> pawl.system.v1.AddBatchItemsResponse
+	67,  // 118: pawl.system.v1.OrchestratorService.SealBatch:output_type -> pawl.system.v1.SealBatchResponse
+	69,  // 119: pawl.system.v1.OrchestratorService.GetBatch:output_type -> pawl.system.v1.GetBatchResponse
+	71,  // 120: pawl.system.v1.OrchestratorService.ListBatches:output_type -> pawl.system.v1.ListBatchesResponse
+	73,  // 121: pawl.system.v1.OrchestratorService.ListBatchResults:output_type -> pawl.system.v1.ListBatchResultsResponse
+	75,  // 122: pawl.system.v1.OrchestratorService.DecideBatch:output_type -> pawl.system.v1.DecideBatchResponse
+	27,  // 123: pawl.system.v1.OrchestratorService.ClaimSteps:output_type -> pawl.system.v1.ClaimStepsResponse
+	34,  // 124: pawl.system.v1.OrchestratorService.CompleteSteps:output_type -> pawl.system.v1.CompleteStepsResponse
+	40,  // 125: pawl.system.v1.OrchestratorService.Heartbeat:output_type -> pawl.system.v1.HeartbeatResponse
+	43,  // 126: pawl.system.v1.OrchestratorService.ReleaseSteps:output_type -> pawl.system.v1.ReleaseStepsResponse
+	57,  // 127: pawl.system.v1.OrchestratorService.WakeSteps:output_type -> pawl.system.v1.WakeStepsResponse
+	45,  // 128: pawl.system.v1.OrchestratorService.RecordSpend:output_type -> pawl.system.v1.RecordSpendResponse
+	47,  // 129: pawl.system.v1.OrchestratorService.CreatePipeline:output_type -> pawl.system.v1.CreatePipelineResponse
+	49,  // 130: pawl.system.v1.OrchestratorService.GetPipeline:output_type -> pawl.system.v1.GetPipelineResponse
+	51,  // 131: pawl.system.v1.OrchestratorService.ListPipelines:output_type -> pawl.system.v1.ListPipelinesResponse
+	53,  // 132: pawl.system.v1.OrchestratorService.CreateDocument:output_type -> pawl.system.v1.CreateDocumentResponse
+	55,  // 133: pawl.system.v1.OrchestratorService.GetDocument:output_type -> pawl.system.v1.GetDocumentResponse
+	59,  // 134: pawl.system.v1.OrchestratorService.SetTenantPolicy:output_type -> pawl.system.v1.SetTenantPolicyResponse
+	61,  // 135: pawl.system.v1.OrchestratorService.GetBacklog:output_type -> pawl.system.v1.GetBacklogResponse
+	107, // [107:136] is the sub-list for method output_type
+	78,  // [78:107] is the sub-list for method input_type
+	78,  // [78:78] is the sub-list for extension type_name
+	78,  // [78:78] is the sub-list for extension extendee
+	0,   // [0:78] is the sub-list for field type_name
 }
 
 func init() { file_pawl_system_v1_orchestrator_proto_init() }
@@ -5131,14 +6399,16 @@ func file_pawl_system_v1_orchestrator_proto_init() {
 		(*GetPipelineRequest_Digest)(nil),
 	}
 	file_pawl_system_v1_orchestrator_proto_msgTypes[53].OneofWrappers = []any{}
-	file_pawl_system_v1_orchestrator_proto_msgTypes[64].OneofWrappers = []any{}
+	file_pawl_system_v1_orchestrator_proto_msgTypes[57].OneofWrappers = []any{}
+	file_pawl_system_v1_orchestrator_proto_msgTypes[69].OneofWrappers = []any{}
+	file_pawl_system_v1_orchestrator_proto_msgTypes[78].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_system_v1_orchestrator_proto_rawDesc), len(file_pawl_system_v1_orchestrator_proto_rawDesc)),
-			NumEnums:      4,
-			NumMessages:   68,
+			NumEnums:      5,
+			NumMessages:   84,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

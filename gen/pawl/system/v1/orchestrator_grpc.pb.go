@@ -19,28 +19,35 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	OrchestratorService_CreateRun_FullMethodName       = "/pawl.system.v1.OrchestratorService/CreateRun"
-	OrchestratorService_GetRun_FullMethodName          = "/pawl.system.v1.OrchestratorService/GetRun"
-	OrchestratorService_ListRuns_FullMethodName        = "/pawl.system.v1.OrchestratorService/ListRuns"
-	OrchestratorService_ListRunSteps_FullMethodName    = "/pawl.system.v1.OrchestratorService/ListRunSteps"
-	OrchestratorService_ListRunEvents_FullMethodName   = "/pawl.system.v1.OrchestratorService/ListRunEvents"
-	OrchestratorService_CancelRun_FullMethodName       = "/pawl.system.v1.OrchestratorService/CancelRun"
-	OrchestratorService_RetryRun_FullMethodName        = "/pawl.system.v1.OrchestratorService/RetryRun"
-	OrchestratorService_RerunRun_FullMethodName        = "/pawl.system.v1.OrchestratorService/RerunRun"
-	OrchestratorService_FindSubmission_FullMethodName  = "/pawl.system.v1.OrchestratorService/FindSubmission"
-	OrchestratorService_ClaimSteps_FullMethodName      = "/pawl.system.v1.OrchestratorService/ClaimSteps"
-	OrchestratorService_CompleteSteps_FullMethodName   = "/pawl.system.v1.OrchestratorService/CompleteSteps"
-	OrchestratorService_Heartbeat_FullMethodName       = "/pawl.system.v1.OrchestratorService/Heartbeat"
-	OrchestratorService_ReleaseSteps_FullMethodName    = "/pawl.system.v1.OrchestratorService/ReleaseSteps"
-	OrchestratorService_WakeSteps_FullMethodName       = "/pawl.system.v1.OrchestratorService/WakeSteps"
-	OrchestratorService_RecordSpend_FullMethodName     = "/pawl.system.v1.OrchestratorService/RecordSpend"
-	OrchestratorService_CreatePipeline_FullMethodName  = "/pawl.system.v1.OrchestratorService/CreatePipeline"
-	OrchestratorService_GetPipeline_FullMethodName     = "/pawl.system.v1.OrchestratorService/GetPipeline"
-	OrchestratorService_ListPipelines_FullMethodName   = "/pawl.system.v1.OrchestratorService/ListPipelines"
-	OrchestratorService_CreateDocument_FullMethodName  = "/pawl.system.v1.OrchestratorService/CreateDocument"
-	OrchestratorService_GetDocument_FullMethodName     = "/pawl.system.v1.OrchestratorService/GetDocument"
-	OrchestratorService_SetTenantPolicy_FullMethodName = "/pawl.system.v1.OrchestratorService/SetTenantPolicy"
-	OrchestratorService_GetBacklog_FullMethodName      = "/pawl.system.v1.OrchestratorService/GetBacklog"
+	OrchestratorService_CreateRun_FullMethodName        = "/pawl.system.v1.OrchestratorService/CreateRun"
+	OrchestratorService_GetRun_FullMethodName           = "/pawl.system.v1.OrchestratorService/GetRun"
+	OrchestratorService_ListRuns_FullMethodName         = "/pawl.system.v1.OrchestratorService/ListRuns"
+	OrchestratorService_ListRunSteps_FullMethodName     = "/pawl.system.v1.OrchestratorService/ListRunSteps"
+	OrchestratorService_ListRunEvents_FullMethodName    = "/pawl.system.v1.OrchestratorService/ListRunEvents"
+	OrchestratorService_CancelRun_FullMethodName        = "/pawl.system.v1.OrchestratorService/CancelRun"
+	OrchestratorService_RetryRun_FullMethodName         = "/pawl.system.v1.OrchestratorService/RetryRun"
+	OrchestratorService_RerunRun_FullMethodName         = "/pawl.system.v1.OrchestratorService/RerunRun"
+	OrchestratorService_FindSubmission_FullMethodName   = "/pawl.system.v1.OrchestratorService/FindSubmission"
+	OrchestratorService_CreateBatch_FullMethodName      = "/pawl.system.v1.OrchestratorService/CreateBatch"
+	OrchestratorService_AddBatchItems_FullMethodName    = "/pawl.system.v1.OrchestratorService/AddBatchItems"
+	OrchestratorService_SealBatch_FullMethodName        = "/pawl.system.v1.OrchestratorService/SealBatch"
+	OrchestratorService_GetBatch_FullMethodName         = "/pawl.system.v1.OrchestratorService/GetBatch"
+	OrchestratorService_ListBatches_FullMethodName      = "/pawl.system.v1.OrchestratorService/ListBatches"
+	OrchestratorService_ListBatchResults_FullMethodName = "/pawl.system.v1.OrchestratorService/ListBatchResults"
+	OrchestratorService_DecideBatch_FullMethodName      = "/pawl.system.v1.OrchestratorService/DecideBatch"
+	OrchestratorService_ClaimSteps_FullMethodName       = "/pawl.system.v1.OrchestratorService/ClaimSteps"
+	OrchestratorService_CompleteSteps_FullMethodName    = "/pawl.system.v1.OrchestratorService/CompleteSteps"
+	OrchestratorService_Heartbeat_FullMethodName        = "/pawl.system.v1.OrchestratorService/Heartbeat"
+	OrchestratorService_ReleaseSteps_FullMethodName     = "/pawl.system.v1.OrchestratorService/ReleaseSteps"
+	OrchestratorService_WakeSteps_FullMethodName        = "/pawl.system.v1.OrchestratorService/WakeSteps"
+	OrchestratorService_RecordSpend_FullMethodName      = "/pawl.system.v1.OrchestratorService/RecordSpend"
+	OrchestratorService_CreatePipeline_FullMethodName   = "/pawl.system.v1.OrchestratorService/CreatePipeline"
+	OrchestratorService_GetPipeline_FullMethodName      = "/pawl.system.v1.OrchestratorService/GetPipeline"
+	OrchestratorService_ListPipelines_FullMethodName    = "/pawl.system.v1.OrchestratorService/ListPipelines"
+	OrchestratorService_CreateDocument_FullMethodName   = "/pawl.system.v1.OrchestratorService/CreateDocument"
+	OrchestratorService_GetDocument_FullMethodName      = "/pawl.system.v1.OrchestratorService/GetDocument"
+	OrchestratorService_SetTenantPolicy_FullMethodName  = "/pawl.system.v1.OrchestratorService/SetTenantPolicy"
+	OrchestratorService_GetBacklog_FullMethodName       = "/pawl.system.v1.OrchestratorService/GetBacklog"
 )
 
 // OrchestratorServiceClient is the client API for OrchestratorService service.
@@ -68,6 +75,21 @@ type OrchestratorServiceClient interface {
 	RerunRun(ctx context.Context, in *RerunRunRequest, opts ...grpc.CallOption) (*RerunRunResponse, error)
 	// FindSubmission returns what an idempotency key stands for. The same key with another digest is refused.
 	FindSubmission(ctx context.Context, in *FindSubmissionRequest, opts ...grpc.CallOption) (*FindSubmissionResponse, error)
+	// CreateBatch opens a batch. Safe to repeat: the idempotency key decides.
+	CreateBatch(ctx context.Context, in *CreateBatchRequest, opts ...grpc.CallOption) (*CreateBatchResponse, error)
+	// AddBatchItems makes runs of items, each unless its key has one already, and notes those that were refused. Safe to repeat.
+	AddBatchItems(ctx context.Context, in *AddBatchItemsRequest, opts ...grpc.CallOption) (*AddBatchItemsResponse, error)
+	// SealBatch says that all items are there. Safe to repeat.
+	SealBatch(ctx context.Context, in *SealBatchRequest, opts ...grpc.CallOption) (*SealBatchResponse, error)
+	// GetBatch returns how a batch of the tenant stands.
+	GetBatch(ctx context.Context, in *GetBatchRequest, opts ...grpc.CallOption) (*GetBatchResponse, error)
+	// ListBatches returns the tenant's batches, newest first.
+	ListBatches(ctx context.Context, in *ListBatchesRequest, opts ...grpc.CallOption) (*ListBatchesResponse, error)
+	// ListBatchResults returns a page of a batch's items that have ended, in the order in which they did.
+	ListBatchResults(ctx context.Context, in *ListBatchResultsRequest, opts ...grpc.CallOption) (*ListBatchResultsResponse, error)
+	// DecideBatch cancels, pauses or resumes a batch, or retries what failed in it. What follows for its runs is carried out
+	// afterwards, by any replica.
+	DecideBatch(ctx context.Context, in *DecideBatchRequest, opts ...grpc.CallOption) (*DecideBatchResponse, error)
 	// ClaimSteps takes steps that a stream announced. Safe to repeat with the same fences.
 	ClaimSteps(ctx context.Context, in *ClaimStepsRequest, opts ...grpc.CallOption) (*ClaimStepsResponse, error)
 	// CompleteSteps reports how attempts ended. Answered when the outcomes are on disk; safe to repeat.
@@ -189,6 +211,76 @@ func (c *orchestratorServiceClient) FindSubmission(ctx context.Context, in *Find
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(FindSubmissionResponse)
 	err := c.cc.Invoke(ctx, OrchestratorService_FindSubmission_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *orchestratorServiceClient) CreateBatch(ctx context.Context, in *CreateBatchRequest, opts ...grpc.CallOption) (*CreateBatchResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CreateBatchResponse)
+	err := c.cc.Invoke(ctx, OrchestratorService_CreateBatch_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *orchestratorServiceClient) AddBatchItems(ctx context.Context, in *AddBatchItemsRequest, opts ...grpc.CallOption) (*AddBatchItemsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AddBatchItemsResponse)
+	err := c.cc.Invoke(ctx, OrchestratorService_AddBatchItems_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *orchestratorServiceClient) SealBatch(ctx context.Context, in *SealBatchRequest, opts ...grpc.CallOption) (*SealBatchResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SealBatchResponse)
+	err := c.cc.Invoke(ctx, OrchestratorService_SealBatch_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *orchestratorServiceClient) GetBatch(ctx context.Context, in *GetBatchRequest, opts ...grpc.CallOption) (*GetBatchResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetBatchResponse)
+	err := c.cc.Invoke(ctx, OrchestratorService_GetBatch_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *orchestratorServiceClient) ListBatches(ctx context.Context, in *ListBatchesRequest, opts ...grpc.CallOption) (*ListBatchesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListBatchesResponse)
+	err := c.cc.Invoke(ctx, OrchestratorService_ListBatches_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *orchestratorServiceClient) ListBatchResults(ctx context.Context, in *ListBatchResultsRequest, opts ...grpc.CallOption) (*ListBatchResultsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListBatchResultsResponse)
+	err := c.cc.Invoke(ctx, OrchestratorService_ListBatchResults_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *orchestratorServiceClient) DecideBatch(ctx context.Context, in *DecideBatchRequest, opts ...grpc.CallOption) (*DecideBatchResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DecideBatchResponse)
+	err := c.cc.Invoke(ctx, OrchestratorService_DecideBatch_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -350,6 +442,21 @@ type OrchestratorServiceServer interface {
 	RerunRun(context.Context, *RerunRunRequest) (*RerunRunResponse, error)
 	// FindSubmission returns what an idempotency key stands for. The same key with another digest is refused.
 	FindSubmission(context.Context, *FindSubmissionRequest) (*FindSubmissionResponse, error)
+	// CreateBatch opens a batch. Safe to repeat: the idempotency key decides.
+	CreateBatch(context.Context, *CreateBatchRequest) (*CreateBatchResponse, error)
+	// AddBatchItems makes runs of items, each unless its key has one already, and notes those that were refused. Safe to repeat.
+	AddBatchItems(context.Context, *AddBatchItemsRequest) (*AddBatchItemsResponse, error)
+	// SealBatch says that all items are there. Safe to repeat.
+	SealBatch(context.Context, *SealBatchRequest) (*SealBatchResponse, error)
+	// GetBatch returns how a batch of the tenant stands.
+	GetBatch(context.Context, *GetBatchRequest) (*GetBatchResponse, error)
+	// ListBatches returns the tenant's batches, newest first.
+	ListBatches(context.Context, *ListBatchesRequest) (*ListBatchesResponse, error)
+	// ListBatchResults returns a page of a batch's items that have ended, in the order in which they did.
+	ListBatchResults(context.Context, *ListBatchResultsRequest) (*ListBatchResultsResponse, error)
+	// DecideBatch cancels, pauses or resumes a batch, or retries what failed in it. What follows for its runs is carried out
+	// afterwards, by any replica.
+	DecideBatch(context.Context, *DecideBatchRequest) (*DecideBatchResponse, error)
 	// ClaimSteps takes steps that a stream announced. Safe to repeat with the same fences.
 	ClaimSteps(context.Context, *ClaimStepsRequest) (*ClaimStepsResponse, error)
 	// CompleteSteps reports how attempts ended. Answered when the outcomes are on disk; safe to repeat.
@@ -413,6 +520,27 @@ func (UnimplementedOrchestratorServiceServer) RerunRun(context.Context, *RerunRu
 }
 func (UnimplementedOrchestratorServiceServer) FindSubmission(context.Context, *FindSubmissionRequest) (*FindSubmissionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method FindSubmission not implemented")
+}
+func (UnimplementedOrchestratorServiceServer) CreateBatch(context.Context, *CreateBatchRequest) (*CreateBatchResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CreateBatch not implemented")
+}
+func (UnimplementedOrchestratorServiceServer) AddBatchItems(context.Context, *AddBatchItemsRequest) (*AddBatchItemsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AddBatchItems not implemented")
+}
+func (UnimplementedOrchestratorServiceServer) SealBatch(context.Context, *SealBatchRequest) (*SealBatchResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SealBatch not implemented")
+}
+func (UnimplementedOrchestratorServiceServer) GetBatch(context.Context, *GetBatchRequest) (*GetBatchResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetBatch not implemented")
+}
+func (UnimplementedOrchestratorServiceServer) ListBatches(context.Context, *ListBatchesRequest) (*ListBatchesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListBatches not implemented")
+}
+func (UnimplementedOrchestratorServiceServer) ListBatchResults(context.Context, *ListBatchResultsRequest) (*ListBatchResultsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListBatchResults not implemented")
+}
+func (UnimplementedOrchestratorServiceServer) DecideBatch(context.Context, *DecideBatchRequest) (*DecideBatchResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DecideBatch not implemented")
 }
 func (UnimplementedOrchestratorServiceServer) ClaimSteps(context.Context, *ClaimStepsRequest) (*ClaimStepsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ClaimSteps not implemented")
@@ -632,6 +760,132 @@ func _OrchestratorService_FindSubmission_Handler(srv interface{}, ctx context.Co
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(OrchestratorServiceServer).FindSubmission(ctx, req.(*FindSubmissionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OrchestratorService_CreateBatch_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CreateBatchRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OrchestratorServiceServer).CreateBatch(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OrchestratorService_CreateBatch_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OrchestratorServiceServer).CreateBatch(ctx, req.(*CreateBatchRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OrchestratorService_AddBatchItems_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AddBatchItemsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OrchestratorServiceServer).AddBatchItems(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OrchestratorService_AddBatchItems_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OrchestratorServiceServer).AddBatchItems(ctx, req.(*AddBatchItemsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OrchestratorService_SealBatch_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SealBatchRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OrchestratorServiceServer).SealBatch(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OrchestratorService_SealBatch_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OrchestratorServiceServer).SealBatch(ctx, req.(*SealBatchRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OrchestratorService_GetBatch_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetBatchRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OrchestratorServiceServer).GetBatch(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OrchestratorService_GetBatch_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OrchestratorServiceServer).GetBatch(ctx, req.(*GetBatchRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OrchestratorService_ListBatches_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListBatchesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OrchestratorServiceServer).ListBatches(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OrchestratorService_ListBatches_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OrchestratorServiceServer).ListBatches(ctx, req.(*ListBatchesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OrchestratorService_ListBatchResults_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListBatchResultsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OrchestratorServiceServer).ListBatchResults(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OrchestratorService_ListBatchResults_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OrchestratorServiceServer).ListBatchResults(ctx, req.(*ListBatchResultsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OrchestratorService_DecideBatch_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DecideBatchRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OrchestratorServiceServer).DecideBatch(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OrchestratorService_DecideBatch_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OrchestratorServiceServer).DecideBatch(ctx, req.(*DecideBatchRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -912,6 +1166,34 @@ var OrchestratorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "FindSubmission",
 			Handler:    _OrchestratorService_FindSubmission_Handler,
+		},
+		{
+			MethodName: "CreateBatch",
+			Handler:    _OrchestratorService_CreateBatch_Handler,
+		},
+		{
+			MethodName: "AddBatchItems",
+			Handler:    _OrchestratorService_AddBatchItems_Handler,
+		},
+		{
+			MethodName: "SealBatch",
+			Handler:    _OrchestratorService_SealBatch_Handler,
+		},
+		{
+			MethodName: "GetBatch",
+			Handler:    _OrchestratorService_GetBatch_Handler,
+		},
+		{
+			MethodName: "ListBatches",
+			Handler:    _OrchestratorService_ListBatches_Handler,
+		},
+		{
+			MethodName: "ListBatchResults",
+			Handler:    _OrchestratorService_ListBatchResults_Handler,
+		},
+		{
+			MethodName: "DecideBatch",
+			Handler:    _OrchestratorService_DecideBatch_Handler,
 		},
 		{
 			MethodName: "ClaimSteps",
