@@ -33,6 +33,7 @@ type Service struct {
 	pawlv1.UnimplementedRunServiceServer
 	pawlv1.UnimplementedDocumentServiceServer
 	pawlv1.UnimplementedJobServiceServer
+	pawlv1.UnimplementedBatchServiceServer
 	pawlv1.UnimplementedPipelineServiceServer
 	pawlv1.UnimplementedStatsServiceServer
 
@@ -61,6 +62,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	pawlv1.RegisterRunServiceServer(r, s)
 	pawlv1.RegisterDocumentServiceServer(r, s)
 	pawlv1.RegisterJobServiceServer(r, s)
+	pawlv1.RegisterBatchServiceServer(r, s)
 	pawlv1.RegisterPipelineServiceServer(r, s)
 	pawlv1.RegisterStatsServiceServer(r, s)
 	systemv1.RegisterAccessServiceServer(r, access{keys: s.keys})

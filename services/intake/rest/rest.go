@@ -79,6 +79,7 @@ func (a *api) register(ctx context.Context) error {
 		pawlv1.RegisterRunServiceHandler,
 		pawlv1.RegisterDocumentServiceHandler,
 		pawlv1.RegisterJobServiceHandler,
+		pawlv1.RegisterBatchServiceHandler,
 		pawlv1.RegisterPipelineServiceHandler,
 		pawlv1.RegisterStatsServiceHandler,
 	} {

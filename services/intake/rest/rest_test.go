@@ -360,7 +360,7 @@ func TestRefusals(t *testing.T) {
 		"unreadable type":       {"POST", "/v1/runs", "{}", "Content-Type: ;;", 415, "UNSUPPORTED_MEDIA_TYPE", "", ""},
 		"text where JSON is":    {"POST", "/v1/runs", "x", text, 415, "UNSUPPORTED_MEDIA_TYPE", "", ""},
 		"YAML where JSON is":    {"POST", "/v1/runs", "x", "Content-Type: application/yaml", 415, "UNSUPPORTED_MEDIA_TYPE", "", ""},
-		"unknown parameter":     {"GET", "/v1/runs?stat=done", "", json, 400, "INVALID_ARGUMENT", "stat", "is not a parameter here; the parameters are page_size, page_token, status, pipeline, entity_id, class, reason"},
+		"unknown parameter":     {"GET", "/v1/runs?stat=done", "", json, 400, "INVALID_ARGUMENT", "stat", "is not a parameter here; the parameters are page_size, page_token, status, pipeline, entity_id, class, reason, batch_id"},
 		"unknown word":          {"GET", "/v1/runs?status=RUN_STATUS_DONE", "", json, 400, "INVALID_ARGUMENT", "status", `must be one of queued, running, needs_review, compensating, done, failed, cancelled, not "RUN_STATUS_DONE"`},
 		"no id":                 {"GET", "/v1/runs/x", "", json, 400, "INVALID_ARGUMENT", "run_id", "must be a valid UUID"},
 		"query not UTF-8":       {"GET", "/v1/runs?entity_id=%ff", "", json, 400, "INVALID_ARGUMENT", "entity_id", `must be a text in UTF-8, not "\xff"`},
@@ -584,7 +584,7 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 	require.NoError(t, json.Unmarshal(openapi.Document, &document))
 	b := setup(t)
 	for path, methods := range document.Paths {
-		real := strings.NewReplacer("{run_id}", runID, "{document_id}", runID, "{job_id}", runID, "{name}", "p").Replace(path)
+		real := strings.NewReplacer("{run_id}", runID, "{document_id}", runID, "{job_id}", runID, "{batch_id}", runID, "{name}", "p").Replace(path)
 		allowed := b.call(t, "PATCH", real, "").Header.Get("Allow")
 		for method := range methods {
 			require.Contains(t, allowed, strings.ToUpper(method), path)
