@@ -52,6 +52,10 @@ func (r Response) JSON(t testing.TB) map[string]any {
 // Exchange sends a request. A body that is a string or bytes is sent as it is, anything else as JSON; headers that are given
 // win.
 func Exchange(ctx context.Context, method, url string, header http.Header, body any) (Response, error) {
+	return exchangeWith(ctx, client, method, url, header, body)
+}
+
+func exchangeWith(ctx context.Context, client *http.Client, method, url string, header http.Header, body any) (Response, error) {
 	content, err := encode(body)
 	if err != nil {
 		return Response{}, err

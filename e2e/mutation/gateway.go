@@ -181,12 +181,12 @@ func laneGuards() []Mutation {
 			Name: "one way through the lane", Guard: "two replicas put a question into the economy lane once", File: "services/llmgateway/store/change.go",
 			Old:    "|| b.Item != nil && c.inFlight())",
 			New:    ")",
-			Caught: test("./services/llmgateway", "TestTwoReplicasMakeOneBatchOfAQuestion"),
+			Caught: test("./services/llmgateway/store", "TestAQuestionGoesIntoTheLaneOnce"),
 		},
 		{
 			Name: "batch looked for", Guard: "a batch whose making nobody noted is not made twice", File: "services/llmgateway/economy/submit.go",
 			Old:    "_, err = l.Store.NoteSent(ctx, job.ID, id, l.cfg.LookEvery)\n\t\treturn err\n\tcase",
-			New:    "return l.Store.ReturnJob(ctx, job.ID)\n\tcase",
+			New:    "_ = id\n\t\treturn l.Store.ReturnJob(ctx, job.ID)\n\tcase",
 			Caught: test("./services/llmgateway/economy", "TestABatchWhoseMakingWasNotHeardOfIsNotMadeTwice"),
 		},
 		{

@@ -242,6 +242,19 @@ func TestOneHolderAtATime(t *testing.T) {
 	b.balanced(t)
 }
 
+// TestAQuestionGoesIntoTheLaneOnce: all requests in the lane have one holder, so that holder does not tell two replicas apart.
+func TestAQuestionGoesIntoTheLaneOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	k := key(b.ids.V7(), 1)
+	into := func(begin *store.Begin) {
+		begin.Sending.Holder = store.LaneHolder
+		begin.Item = &store.Item{CustomID: b.ids.V7().String(), Body: []byte(`{}`), LiveIn: time.Hour}
+	}
+	require.Equal(t, store.Admitted, b.begin(k, into).Verdict)
+	require.Equal(t, store.Taken, b.begin(k, into).Verdict)
+}
+
 // A holder that did not learn whether its record was committed, and so sent nothing, begins anew.
 func TestARecordWhoseCommitWasUncertain(t *testing.T) {
 	t.Parallel()
