@@ -36,6 +36,7 @@ type Service struct {
 	pawlv1.UnimplementedBatchServiceServer
 	pawlv1.UnimplementedPipelineServiceServer
 	pawlv1.UnimplementedStatsServiceServer
+	pawlv1.UnimplementedTenantServiceServer
 
 	config       Config
 	clock        clock.Clock
@@ -65,6 +66,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	pawlv1.RegisterBatchServiceServer(r, s)
 	pawlv1.RegisterPipelineServiceServer(r, s)
 	pawlv1.RegisterStatsServiceServer(r, s)
+	pawlv1.RegisterTenantServiceServer(r, s)
 	systemv1.RegisterAccessServiceServer(r, access{keys: s.keys})
 }
 

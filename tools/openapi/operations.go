@@ -29,6 +29,9 @@ func answers() map[string]answer {
 		"DocumentService_CreateDocument":   {201, "Stored.", true, []string{"text/plain", "text/markdown"}},
 		"PipelineService_CreatePipeline":   {201, "Stored; 200 when it was stored before.", false, yaml},
 		"PipelineService_ValidatePipeline": {200, "Checked.", false, yaml},
+		"TenantService_CreateTenant":       {201, "Made.", false, nil},
+		"TenantService_CreateKey":          {201, "Made; the key is shown here and never again.", false, nil},
+		"TenantService_RotateKey":          {201, "Made; the new key is shown here and never again.", false, nil},
 	}
 }
 

@@ -30,6 +30,12 @@ func describeAnswer(ctx context.Context, w http.ResponseWriter, m proto.Message)
 	case *pawlv1.CreatePipelineResponse:
 		pipeline := answer.GetPipeline()
 		created(w, "/v1/pipelines/"+pipeline.GetName()+":"+pipeline.GetVersion(), answer.GetCreated())
+	case *pawlv1.CreateTenantResponse:
+		created(w, tenantPath(answer.GetTenant().GetTenantId()), true)
+	case *pawlv1.CreateKeyResponse:
+		created(w, tenantPath(answer.GetKey().GetTenantId())+"/keys", true)
+	case *pawlv1.RotateKeyResponse:
+		created(w, tenantPath(answer.GetKey().GetTenantId())+"/keys", true)
 	case interface{ GetRun() *pawlv1.Run }:
 		describeRun(ctx, w, answer.GetRun())
 	case interface{ GetJob() *pawlv1.Job }:
@@ -54,6 +60,8 @@ func created(w http.ResponseWriter, location string, isNew bool) {
 		w.WriteHeader(http.StatusCreated)
 	}
 }
+
+func tenantPath(id string) string { return "/v1/tenants/" + id }
 
 func markReplayed(w http.ResponseWriter, replayed bool) {
 	if replayed {

@@ -36,7 +36,7 @@ func (m *metrics) observe(method, route string, status int, took time.Duration) 
 		route = noRoute
 	}
 	switch method {
-	case http.MethodGet, http.MethodPost, http.MethodPut, http.MethodHead:
+	case http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodHead:
 	default:
 		method = "other"
 	}

@@ -82,6 +82,7 @@ func (a *api) register(ctx context.Context) error {
 		pawlv1.RegisterBatchServiceHandler,
 		pawlv1.RegisterPipelineServiceHandler,
 		pawlv1.RegisterStatsServiceHandler,
+		pawlv1.RegisterTenantServiceHandler,
 	} {
 		errs = append(errs, register(ctx, a.mux, a.Connection))
 	}

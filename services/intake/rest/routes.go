@@ -33,6 +33,7 @@ func allRoutes() routes {
 		pawlv1.File_pawl_v1_run_proto, pawlv1.File_pawl_v1_document_proto,
 		pawlv1.File_pawl_v1_batch_proto,
 		pawlv1.File_pawl_v1_job_proto, pawlv1.File_pawl_v1_pipeline_proto, pawlv1.File_pawl_v1_stats_proto,
+		pawlv1.File_pawl_v1_tenant_proto,
 	} {
 		for i := range file.Services().Len() {
 			methods := file.Services().Get(i).Methods()
@@ -61,6 +62,8 @@ func routesOf(method protoreflect.MethodDescriptor) routes {
 			found = append(found, route{method: http.MethodPost, path: pattern.Post}) // all is in the body
 		case *annotations.HttpRule_Put:
 			found = append(found, route{method: http.MethodPut, path: pattern.Put})
+		case *annotations.HttpRule_Patch:
+			found = append(found, route{method: http.MethodPatch, path: pattern.Patch})
 		}
 	}
 	return found

@@ -173,6 +173,16 @@ var rows = []Row{
 		Doc: "The run has no such model call.",
 	},
 	{
+		Reason: faultv1.ErrorReason_ERROR_REASON_TENANT_NOT_FOUND, Code: codes.NotFound, HTTP: http.StatusNotFound,
+		Title: "Tenant not found", Retry: RetryNever,
+		Doc: "There is no such tenant, or the caller may not see it.",
+	},
+	{
+		Reason: faultv1.ErrorReason_ERROR_REASON_API_KEY_NOT_FOUND, Code: codes.NotFound, HTTP: http.StatusNotFound,
+		Title: "API key not found", Retry: RetryNever,
+		Doc: "The tenant has no such API key, or the caller may not see it.",
+	},
+	{
 		Reason: faultv1.ErrorReason_ERROR_REASON_PIPELINE_INVALID, Code: codes.InvalidArgument, HTTP: http.StatusBadRequest,
 		Title: "Invalid pipeline", Retry: RetryNever,
 		Doc: "The pipeline has errors; the violations give line and column.",
@@ -200,7 +210,7 @@ var rows = []Row{
 	{
 		Reason: faultv1.ErrorReason_ERROR_REASON_WRONG_STATE, Code: codes.FailedPrecondition, HTTP: http.StatusConflict,
 		Title: "Wrong state", Retry: RetryAfterLook,
-		Doc: "The run's state does not allow the action.",
+		Doc: "The state of the run, batch or key does not allow the action.",
 	},
 	{
 		Reason: faultv1.ErrorReason_ERROR_REASON_STALE_FENCE, Code: codes.FailedPrecondition, HTTP: http.StatusConflict,

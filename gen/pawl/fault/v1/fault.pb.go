@@ -63,7 +63,7 @@ const (
 	ErrorReason_ERROR_REASON_PIPELINE_EXISTS ErrorReason = 16
 	// The input breaks the pipeline's input schema; the violations name the paths.
 	ErrorReason_ERROR_REASON_INPUT_INVALID ErrorReason = 17
-	// The run's state does not allow the action.
+	// The state of the run, batch or key does not allow the action.
 	ErrorReason_ERROR_REASON_WRONG_STATE ErrorReason = 18
 	// No route and no target has the model's name.
 	ErrorReason_ERROR_REASON_MODEL_UNKNOWN ErrorReason = 19
@@ -89,6 +89,10 @@ const (
 	ErrorReason_ERROR_REASON_ETAG_MISMATCH ErrorReason = 29
 	// The run has no such model call.
 	ErrorReason_ERROR_REASON_CALL_NOT_FOUND ErrorReason = 30
+	// There is no such tenant (or the caller may not see it).
+	ErrorReason_ERROR_REASON_TENANT_NOT_FOUND ErrorReason = 31
+	// The tenant has no such API key (or the caller may not see it).
+	ErrorReason_ERROR_REASON_API_KEY_NOT_FOUND ErrorReason = 32
 )
 
 // Enum value maps for ErrorReason.
@@ -125,6 +129,8 @@ var (
 		28: "ERROR_REASON_ALREADY_EXISTS",
 		29: "ERROR_REASON_ETAG_MISMATCH",
 		30: "ERROR_REASON_CALL_NOT_FOUND",
+		31: "ERROR_REASON_TENANT_NOT_FOUND",
+		32: "ERROR_REASON_API_KEY_NOT_FOUND",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":             0,
@@ -158,6 +164,8 @@ var (
 		"ERROR_REASON_ALREADY_EXISTS":          28,
 		"ERROR_REASON_ETAG_MISMATCH":           29,
 		"ERROR_REASON_CALL_NOT_FOUND":          30,
+		"ERROR_REASON_TENANT_NOT_FOUND":        31,
+		"ERROR_REASON_API_KEY_NOT_FOUND":       32,
 	}
 )
 
@@ -192,7 +200,7 @@ var File_pawl_fault_v1_fault_proto protoreflect.FileDescriptor
 
 const file_pawl_fault_v1_fault_proto_rawDesc = "" +
 	"\n" +
-	"\x19pawl/fault/v1/fault.proto\x12\rpawl.fault.v1*\x9f\b\n" +
+	"\x19pawl/fault/v1/fault.proto\x12\rpawl.fault.v1*\xe6\b\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15ERROR_REASON_INTERNAL\x10\x01\x12!\n" +
@@ -225,7 +233,9 @@ const file_pawl_fault_v1_fault_proto_rawDesc = "" +
 	"\x15ERROR_REASON_CONFLICT\x10\x1b\x12\x1f\n" +
 	"\x1bERROR_REASON_ALREADY_EXISTS\x10\x1c\x12\x1e\n" +
 	"\x1aERROR_REASON_ETAG_MISMATCH\x10\x1d\x12\x1f\n" +
-	"\x1bERROR_REASON_CALL_NOT_FOUND\x10\x1eB)Z'pawl.internal/gen/pawl/fault/v1;faultv1b\x06proto3"
+	"\x1bERROR_REASON_CALL_NOT_FOUND\x10\x1e\x12!\n" +
+	"\x1dERROR_REASON_TENANT_NOT_FOUND\x10\x1f\x12\"\n" +
+	"\x1eERROR_REASON_API_KEY_NOT_FOUND\x10 B)Z'pawl.internal/gen/pawl/fault/v1;faultv1b\x06proto3"
 
 var (
 	file_pawl_fault_v1_fault_proto_rawDescOnce sync.Once
