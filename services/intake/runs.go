@@ -31,6 +31,7 @@ func (s *Service) CreateRun(ctx context.Context, req *pawlv1.CreateRunRequest) (
 		kind: kindRun, idempotency: idempotency, pipeline: req.GetPipeline(), input: input,
 		entityID: req.GetEntityId(), class: req.GetClass(), priority: req.GetPriority(), labels: req.GetLabels(),
 		callbackURL: req.GetCallbackUrl(), budgetUSD: req.GetBudgetUsd(), deadline: req.GetDeadline(),
+		notBefore: req.GetNotBefore(),
 	})
 	if created, err = s.orEarlier(ctx, kindRun, idempotency, created, err); err != nil {
 		return nil, err

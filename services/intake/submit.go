@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	faultv1 "pawl.internal/gen/pawl/fault/v1"
 	systemv1 "pawl.internal/gen/pawl/system/v1"
@@ -47,6 +49,7 @@ type submission struct {
 	callbackURL string
 	budgetUSD   string
 	deadline    *durationpb.Duration
+	notBefore   *timestamppb.Timestamp
 }
 
 // submit checks a submission against its pipeline and hands it to the orchestrator: one call when the pipeline is known.
@@ -54,7 +57,8 @@ func (s *Service) submit(ctx context.Context, sub submission) (*systemv1.CreateR
 	who := callerOf(ctx)
 	violations := checkCallbackURL(sub.callbackURL)
 	budget, broken := budgetOf(sub.budgetUSD)
-	if violations = append(violations, broken...); len(violations) > 0 {
+	violations = append(violations, broken...)
+	if violations = append(violations, s.checkNotBefore(sub.notBefore)...); len(violations) > 0 {
 		return nil, fault.Invalid(faultv1.ErrorReason_ERROR_REASON_INVALID_ARGUMENT, violations...)
 	}
 	if len(sub.input) > maxInputBytes {
@@ -72,6 +76,7 @@ func (s *Service) submit(ctx context.Context, sub submission) (*systemv1.CreateR
 		Tenant: who.tenant, Idempotency: sub.idempotency, Pipeline: pipeline.ref, Input: sub.input,
 		EntityId: sub.entityID, DocumentId: sub.documentID, Class: classOf(sub.class), Priority: sub.priority,
 		Labels: sub.labels, CallbackUrl: sub.callbackURL, BudgetPicoUsd: budget, Deadline: sub.deadline, Kind: sub.kind,
+		NotBefore: sub.notBefore,
 	})
 	if err != nil {
 		return nil, err
@@ -99,6 +104,17 @@ func budgetOf(text string) (*int64, []fault.Violation) {
 		return nil, []fault.Violation{{Field: "budget_usd", Message: "must be an amount such as 0.50, and at most 9223372"}}
 	}
 	return proto.Int64(int64(amount)), nil
+}
+
+// longestDelay is how far ahead a run's begin may be.
+const longestDelay = 366 * 24 * time.Hour
+
+// checkNotBefore refuses a begin that is no time, or too far ahead; one that is past is no fault.
+func (s *Service) checkNotBefore(t *timestamppb.Timestamp) []fault.Violation {
+	if t == nil || t.IsValid() && t.AsTime().Sub(s.clock.Now()) <= longestDelay {
+		return nil
+	}
+	return []fault.Violation{{Field: "not_before", Message: "must be a time that is at most 366 days ahead"}}
 }
 
 // checkSize bounds requests that did not pass the limit of the REST API.

@@ -60,6 +60,9 @@ func (s *Service) newRun(req *systemv1.CreateRunRequest) (*store.NewRun, error) 
 		budget := money.Pico(req.GetBudgetPicoUsd())
 		n.Budget = &budget
 	}
+	if req.GetNotBefore() != nil {
+		n.NotBefore = req.GetNotBefore().AsTime()
+	}
 	return n, nil
 }
 

@@ -49,7 +49,7 @@ func runProto(v *store.RunView) (*pawlv1.Run, error) {
 		Shards: shardsProto(v), Reason: v.Reason, Error: v.Error, Blockage: blockageProto(v), Undo: v.Undo,
 		CreatedAt: timestamppb.New(v.CreatedAt), StartedAt: timestampOrNil(v.StartedAt),
 		FinishedAt: timestampOrNil(v.FinishedAt), DeadlineAt: timestamppb.New(v.DeadlineAt),
-		UpdatedAt: timestamppb.New(v.UpdatedAt), Etag: strconv.FormatInt(v.Version, 10),
+		NotBefore: timestampOrNil(v.NotBefore), UpdatedAt: timestamppb.New(v.UpdatedAt), Etag: strconv.FormatInt(v.Version, 10),
 	}
 	if v.CurrentStep != "" {
 		run.CurrentStep = &v.CurrentStep

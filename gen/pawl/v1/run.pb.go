@@ -302,7 +302,9 @@ type Run struct {
 	// The batch that it is an item of; empty without one.
 	BatchId string `protobuf:"bytes,25,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
 	// The item's name within its batch.
-	CustomId      string `protobuf:"bytes,26,opt,name=custom_id,json=customId,proto3" json:"custom_id,omitempty"`
+	CustomId string `protobuf:"bytes,26,opt,name=custom_id,json=customId,proto3" json:"custom_id,omitempty"`
+	// The earliest time for its first step, if it was submitted with one.
+	NotBefore     *timestamppb.Timestamp `protobuf:"bytes,30,opt,name=not_before,json=notBefore,proto3" json:"not_before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -519,6 +521,13 @@ func (x *Run) GetCustomId() string {
 	return ""
 }
 
+func (x *Run) GetNotBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NotBefore
+	}
+	return nil
+}
+
 // ShardCount says how far a fan-out step is.
 type ShardCount struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -706,8 +715,10 @@ type CreateRunRequest struct {
 	Deadline *durationpb.Duration `protobuf:"bytes,9,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	// Makes a repeated request harmless. REST takes it from the header Idempotency-Key.
 	IdempotencyKey string `protobuf:"bytes,10,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The earliest time for its first step; at once if absent or past. The deadline counts from it. At most a year ahead.
+	NotBefore     *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=not_before,json=notBefore,proto3" json:"not_before,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreateRunRequest) Reset() {
@@ -808,6 +819,13 @@ func (x *CreateRunRequest) GetIdempotencyKey() string {
 		return x.IdempotencyKey
 	}
 	return ""
+}
+
+func (x *CreateRunRequest) GetNotBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NotBefore
+	}
+	return nil
 }
 
 // CreateRunResponse names the accepted run.
@@ -2765,7 +2783,7 @@ var File_pawl_v1_run_proto protoreflect.FileDescriptor
 
 const file_pawl_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x11pawl/v1/run.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13pawl/v1/value.proto\"\x8a\t\n" +
+	"\x11pawl/v1/run.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13pawl/v1/value.proto\"\xc5\t\n" +
 	"\x03Run\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12*\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12,\n" +
@@ -2802,7 +2820,9 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"updated_at\x18\x17 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x12\n" +
 	"\x04etag\x18\x18 \x01(\tR\x04etag\x12\x19\n" +
 	"\bbatch_id\x18\x19 \x01(\tR\abatchId\x12\x1b\n" +
-	"\tcustom_id\x18\x1a \x01(\tR\bcustomId\x1a9\n" +
+	"\tcustom_id\x18\x1a \x01(\tR\bcustomId\x129\n" +
+	"\n" +
+	"not_before\x18\x1e \x01(\v2\x1a.google.protobuf.TimestampR\tnotBefore\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x0f\n" +
@@ -2823,7 +2843,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x10suggested_action\x18\x05 \x01(\tR\x0fsuggestedAction\x12D\n" +
 	"\x10auto_resolves_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x0eautoResolvesAt\x12\x12\n" +
 	"\x04then\x18\a \x01(\tR\x04then\x12\x1a\n" +
-	"\bevidence\x18\b \x03(\tR\bevidence\"\x80\t\n" +
+	"\bevidence\x18\b \x03(\tR\bevidence\"\xbb\t\n" +
 	"\x10CreateRunRequest\x12\xbf\x01\n" +
 	"\bpipeline\x18\x01 \x01(\tB\xa2\x01\xe2A\x01\x02\xbaH\x9a\x01\xba\x01\x93\x01\n" +
 	"\bpipeline\x12Gmust be a pipeline's name, or name:version, such as document_extract:v2\x1a>this.matches('^[a-z][a-z0-9_]{0,62}(:v(0|[1-9][0-9]{0,8}))?$')\xc8\x01\x01R\bpipeline\x124\n" +
@@ -2842,7 +2862,9 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x06amount\x12Vmust be an amount such as 0.50, with at most 7 digits before the point and 12 after it\x1a-this.matches('^[0-9]{1,7}([.][0-9]{1,12})?$')\xd8\x01\x01R\tbudgetUsd\x12H\n" +
 	"\bdeadline\x18\t \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b\x01R\bdeadline\x125\n" +
 	"\x0fidempotency_key\x18\n" +
-	" \x01(\tB\f\xe2A\x01\x02\xbaH\x05r\x03\x18\xff\x01R\x0eidempotencyKey\x1a9\n" +
+	" \x01(\tB\f\xe2A\x01\x02\xbaH\x05r\x03\x18\xff\x01R\x0eidempotencyKey\x129\n" +
+	"\n" +
+	"not_before\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tnotBefore\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"r\n" +
@@ -3130,70 +3152,72 @@ var file_pawl_v1_run_proto_depIdxs = []int32{
 	35, // 8: pawl.v1.Run.finished_at:type_name -> google.protobuf.Timestamp
 	35, // 9: pawl.v1.Run.deadline_at:type_name -> google.protobuf.Timestamp
 	35, // 10: pawl.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
-	35, // 11: pawl.v1.Blockage.since:type_name -> google.protobuf.Timestamp
-	35, // 12: pawl.v1.Blockage.auto_resolves_at:type_name -> google.protobuf.Timestamp
-	34, // 13: pawl.v1.CreateRunRequest.input:type_name -> pawl.v1.JsonValue
-	2,  // 14: pawl.v1.CreateRunRequest.class:type_name -> pawl.v1.RunClass
-	33, // 15: pawl.v1.CreateRunRequest.labels:type_name -> pawl.v1.CreateRunRequest.LabelsEntry
-	36, // 16: pawl.v1.CreateRunRequest.deadline:type_name -> google.protobuf.Duration
-	0,  // 17: pawl.v1.CreateRunResponse.status:type_name -> pawl.v1.RunStatus
-	3,  // 18: pawl.v1.GetRunResponse.run:type_name -> pawl.v1.Run
-	0,  // 19: pawl.v1.ListRunsRequest.status:type_name -> pawl.v1.RunStatus
-	2,  // 20: pawl.v1.ListRunsRequest.class:type_name -> pawl.v1.RunClass
-	3,  // 21: pawl.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
-	14, // 22: pawl.v1.ListRunStepsResponse.steps:type_name -> pawl.v1.RunStep
-	1,  // 23: pawl.v1.RunStep.status:type_name -> pawl.v1.StepStatus
-	34, // 24: pawl.v1.RunStep.output:type_name -> pawl.v1.JsonValue
-	35, // 25: pawl.v1.RunStep.queued_at:type_name -> google.protobuf.Timestamp
-	35, // 26: pawl.v1.RunStep.started_at:type_name -> google.protobuf.Timestamp
-	35, // 27: pawl.v1.RunStep.finished_at:type_name -> google.protobuf.Timestamp
-	35, // 28: pawl.v1.RunStep.next_at:type_name -> google.protobuf.Timestamp
-	17, // 29: pawl.v1.ListRunEventsResponse.events:type_name -> pawl.v1.RunEvent
-	35, // 30: pawl.v1.RunEvent.at:type_name -> google.protobuf.Timestamp
-	34, // 31: pawl.v1.RunEvent.detail:type_name -> pawl.v1.JsonValue
-	20, // 32: pawl.v1.ListRunCallsResponse.calls:type_name -> pawl.v1.ModelCall
-	35, // 33: pawl.v1.ModelCall.created_at:type_name -> google.protobuf.Timestamp
-	35, // 34: pawl.v1.ModelCall.finished_at:type_name -> google.protobuf.Timestamp
-	21, // 35: pawl.v1.ModelCall.tries:type_name -> pawl.v1.ModelTry
-	2,  // 36: pawl.v1.ModelCall.class:type_name -> pawl.v1.RunClass
-	34, // 37: pawl.v1.ModelCall.request:type_name -> pawl.v1.JsonValue
-	35, // 38: pawl.v1.ModelCall.corrected_at:type_name -> google.protobuf.Timestamp
-	36, // 39: pawl.v1.ModelTry.latency:type_name -> google.protobuf.Duration
-	36, // 40: pawl.v1.ModelTry.permit_wait:type_name -> google.protobuf.Duration
-	35, // 41: pawl.v1.ModelTry.sent_at:type_name -> google.protobuf.Timestamp
-	36, // 42: pawl.v1.ModelTry.first_byte:type_name -> google.protobuf.Duration
-	20, // 43: pawl.v1.GetRunCallResponse.call:type_name -> pawl.v1.ModelCall
-	3,  // 44: pawl.v1.WatchRunResponse.run:type_name -> pawl.v1.Run
-	3,  // 45: pawl.v1.CancelRunResponse.run:type_name -> pawl.v1.Run
-	3,  // 46: pawl.v1.RetryRunResponse.run:type_name -> pawl.v1.Run
-	3,  // 47: pawl.v1.RerunRunResponse.run:type_name -> pawl.v1.Run
-	6,  // 48: pawl.v1.RunService.CreateRun:input_type -> pawl.v1.CreateRunRequest
-	8,  // 49: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
-	10, // 50: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
-	12, // 51: pawl.v1.RunService.ListRunSteps:input_type -> pawl.v1.ListRunStepsRequest
-	15, // 52: pawl.v1.RunService.ListRunEvents:input_type -> pawl.v1.ListRunEventsRequest
-	18, // 53: pawl.v1.RunService.ListRunCalls:input_type -> pawl.v1.ListRunCallsRequest
-	22, // 54: pawl.v1.RunService.GetRunCall:input_type -> pawl.v1.GetRunCallRequest
-	24, // 55: pawl.v1.RunService.WatchRun:input_type -> pawl.v1.WatchRunRequest
-	26, // 56: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
-	28, // 57: pawl.v1.RunService.RetryRun:input_type -> pawl.v1.RetryRunRequest
-	30, // 58: pawl.v1.RunService.RerunRun:input_type -> pawl.v1.RerunRunRequest
-	7,  // 59: pawl.v1.RunService.CreateRun:output_type -> pawl.v1.CreateRunResponse
-	9,  // 60: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
-	11, // 61: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
-	13, // 62: pawl.v1.RunService.ListRunSteps:output_type -> pawl.v1.ListRunStepsResponse
-	16, // 63: pawl.v1.RunService.ListRunEvents:output_type -> pawl.v1.ListRunEventsResponse
-	19, // 64: pawl.v1.RunService.ListRunCalls:output_type -> pawl.v1.ListRunCallsResponse
-	23, // 65: pawl.v1.RunService.GetRunCall:output_type -> pawl.v1.GetRunCallResponse
-	25, // 66: pawl.v1.RunService.WatchRun:output_type -> pawl.v1.WatchRunResponse
-	27, // 67: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
-	29, // 68: pawl.v1.RunService.RetryRun:output_type -> pawl.v1.RetryRunResponse
-	31, // 69: pawl.v1.RunService.RerunRun:output_type -> pawl.v1.RerunRunResponse
-	59, // [59:70] is the sub-list for method output_type
-	48, // [48:59] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	35, // 11: pawl.v1.Run.not_before:type_name -> google.protobuf.Timestamp
+	35, // 12: pawl.v1.Blockage.since:type_name -> google.protobuf.Timestamp
+	35, // 13: pawl.v1.Blockage.auto_resolves_at:type_name -> google.protobuf.Timestamp
+	34, // 14: pawl.v1.CreateRunRequest.input:type_name -> pawl.v1.JsonValue
+	2,  // 15: pawl.v1.CreateRunRequest.class:type_name -> pawl.v1.RunClass
+	33, // 16: pawl.v1.CreateRunRequest.labels:type_name -> pawl.v1.CreateRunRequest.LabelsEntry
+	36, // 17: pawl.v1.CreateRunRequest.deadline:type_name -> google.protobuf.Duration
+	35, // 18: pawl.v1.CreateRunRequest.not_before:type_name -> google.protobuf.Timestamp
+	0,  // 19: pawl.v1.CreateRunResponse.status:type_name -> pawl.v1.RunStatus
+	3,  // 20: pawl.v1.GetRunResponse.run:type_name -> pawl.v1.Run
+	0,  // 21: pawl.v1.ListRunsRequest.status:type_name -> pawl.v1.RunStatus
+	2,  // 22: pawl.v1.ListRunsRequest.class:type_name -> pawl.v1.RunClass
+	3,  // 23: pawl.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
+	14, // 24: pawl.v1.ListRunStepsResponse.steps:type_name -> pawl.v1.RunStep
+	1,  // 25: pawl.v1.RunStep.status:type_name -> pawl.v1.StepStatus
+	34, // 26: pawl.v1.RunStep.output:type_name -> pawl.v1.JsonValue
+	35, // 27: pawl.v1.RunStep.queued_at:type_name -> google.protobuf.Timestamp
+	35, // 28: pawl.v1.RunStep.started_at:type_name -> google.protobuf.Timestamp
+	35, // 29: pawl.v1.RunStep.finished_at:type_name -> google.protobuf.Timestamp
+	35, // 30: pawl.v1.RunStep.next_at:type_name -> google.protobuf.Timestamp
+	17, // 31: pawl.v1.ListRunEventsResponse.events:type_name -> pawl.v1.RunEvent
+	35, // 32: pawl.v1.RunEvent.at:type_name -> google.protobuf.Timestamp
+	34, // 33: pawl.v1.RunEvent.detail:type_name -> pawl.v1.JsonValue
+	20, // 34: pawl.v1.ListRunCallsResponse.calls:type_name -> pawl.v1.ModelCall
+	35, // 35: pawl.v1.ModelCall.created_at:type_name -> google.protobuf.Timestamp
+	35, // 36: pawl.v1.ModelCall.finished_at:type_name -> google.protobuf.Timestamp
+	21, // 37: pawl.v1.ModelCall.tries:type_name -> pawl.v1.ModelTry
+	2,  // 38: pawl.v1.ModelCall.class:type_name -> pawl.v1.RunClass
+	34, // 39: pawl.v1.ModelCall.request:type_name -> pawl.v1.JsonValue
+	35, // 40: pawl.v1.ModelCall.corrected_at:type_name -> google.protobuf.Timestamp
+	36, // 41: pawl.v1.ModelTry.latency:type_name -> google.protobuf.Duration
+	36, // 42: pawl.v1.ModelTry.permit_wait:type_name -> google.protobuf.Duration
+	35, // 43: pawl.v1.ModelTry.sent_at:type_name -> google.protobuf.Timestamp
+	36, // 44: pawl.v1.ModelTry.first_byte:type_name -> google.protobuf.Duration
+	20, // 45: pawl.v1.GetRunCallResponse.call:type_name -> pawl.v1.ModelCall
+	3,  // 46: pawl.v1.WatchRunResponse.run:type_name -> pawl.v1.Run
+	3,  // 47: pawl.v1.CancelRunResponse.run:type_name -> pawl.v1.Run
+	3,  // 48: pawl.v1.RetryRunResponse.run:type_name -> pawl.v1.Run
+	3,  // 49: pawl.v1.RerunRunResponse.run:type_name -> pawl.v1.Run
+	6,  // 50: pawl.v1.RunService.CreateRun:input_type -> pawl.v1.CreateRunRequest
+	8,  // 51: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
+	10, // 52: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
+	12, // 53: pawl.v1.RunService.ListRunSteps:input_type -> pawl.v1.ListRunStepsRequest
+	15, // 54: pawl.v1.RunService.ListRunEvents:input_type -> pawl.v1.ListRunEventsRequest
+	18, // 55: pawl.v1.RunService.ListRunCalls:input_type -> pawl.v1.ListRunCallsRequest
+	22, // 56: pawl.v1.RunService.GetRunCall:input_type -> pawl.v1.GetRunCallRequest
+	24, // 57: pawl.v1.RunService.WatchRun:input_type -> pawl.v1.WatchRunRequest
+	26, // 58: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
+	28, // 59: pawl.v1.RunService.RetryRun:input_type -> pawl.v1.RetryRunRequest
+	30, // 60: pawl.v1.RunService.RerunRun:input_type -> pawl.v1.RerunRunRequest
+	7,  // 61: pawl.v1.RunService.CreateRun:output_type -> pawl.v1.CreateRunResponse
+	9,  // 62: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
+	11, // 63: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
+	13, // 64: pawl.v1.RunService.ListRunSteps:output_type -> pawl.v1.ListRunStepsResponse
+	16, // 65: pawl.v1.RunService.ListRunEvents:output_type -> pawl.v1.ListRunEventsResponse
+	19, // 66: pawl.v1.RunService.ListRunCalls:output_type -> pawl.v1.ListRunCallsResponse
+	23, // 67: pawl.v1.RunService.GetRunCall:output_type -> pawl.v1.GetRunCallResponse
+	25, // 68: pawl.v1.RunService.WatchRun:output_type -> pawl.v1.WatchRunResponse
+	27, // 69: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
+	29, // 70: pawl.v1.RunService.RetryRun:output_type -> pawl.v1.RetryRunResponse
+	31, // 71: pawl.v1.RunService.RerunRun:output_type -> pawl.v1.RerunRunResponse
+	61, // [61:72] is the sub-list for method output_type
+	50, // [50:61] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_run_proto_init() }

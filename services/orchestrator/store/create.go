@@ -55,6 +55,8 @@ type NewRun struct {
 	// Budget and Deadline are nil and 0 for the pipeline's own.
 	Budget   *money.Pico
 	Deadline time.Duration
+	// NotBefore is the earliest time for the first step; zero for at once.
+	NotBefore time.Time
 
 	// Found is the run of the key: this one, or with Replayed an earlier one, and its state.
 	Found    uuid.UUID
@@ -288,7 +290,7 @@ func (c *creation) create(n *NewRun) error {
 	r := &run{
 		id: n.ID, tenant: n.Tenant, entityID: n.EntityID, labels: labels, callback: n.CallbackURL,
 		budget: cmp.Or(n.Budget, p.Budget), priority: int32(n.Priority), created: n, pipeline: p, plan: plan,
-		head: *machine.NewRun(plan, n.Class, c.now, time.Time{}, n.Deadline), rows: machine.NewRows(nil, nil),
+		head: *machine.NewRun(plan, n.Class, c.now, n.NotBefore, n.Deadline), rows: machine.NewRows(nil, nil),
 	}
 	c.runs[n.ID] = r
 	c.order = append(c.order, r)

@@ -414,7 +414,9 @@ type CreateRunRequest struct {
 	// How long the run may take; the pipeline's own if absent.
 	Deadline *durationpb.Duration `protobuf:"bytes,12,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	// What the idempotency key stands for: `run`, `job` or `extract`.
-	Kind          string `protobuf:"bytes,13,opt,name=kind,proto3" json:"kind,omitempty"`
+	Kind string `protobuf:"bytes,13,opt,name=kind,proto3" json:"kind,omitempty"`
+	// The earliest time for the first step; at once if absent or past.
+	NotBefore     *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=not_before,json=notBefore,proto3" json:"not_before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -538,6 +540,13 @@ func (x *CreateRunRequest) GetKind() string {
 		return x.Kind
 	}
 	return ""
+}
+
+func (x *CreateRunRequest) GetNotBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NotBefore
+	}
+	return nil
 }
 
 // CreateRunResponse names the run.
@@ -5656,7 +5665,7 @@ const file_pawl_system_v1_orchestrator_proto_rawDesc = "" +
 	"\vIdempotency\x12\x1c\n" +
 	"\x03key\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xff\x01R\x03key\x12.\n" +
-	"\x0erequest_digest\x18\x02 \x01(\fB\a\xbaH\x04z\x02h R\rrequestDigest\"\x8b\x05\n" +
+	"\x0erequest_digest\x18\x02 \x01(\fB\a\xbaH\x04z\x02h R\rrequestDigest\"\xc6\x05\n" +
 	"\x10CreateRunRequest\x12\x1f\n" +
 	"\x06tenant\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06tenant\x12E\n" +
 	"\vidempotency\x18\x02 \x01(\v2\x1b.pawl.system.v1.IdempotencyB\x06\xbaH\x03\xc8\x01\x01R\vidempotency\x12#\n" +
@@ -5672,7 +5681,9 @@ const file_pawl_system_v1_orchestrator_proto_rawDesc = "" +
 	" \x01(\tR\vcallbackUrl\x124\n" +
 	"\x0fbudget_pico_usd\x18\v \x01(\x03B\a\xbaH\x04\"\x02(\x00H\x00R\rbudgetPicoUsd\x88\x01\x01\x125\n" +
 	"\bdeadline\x18\f \x01(\v2\x19.google.protobuf.DurationR\bdeadline\x12,\n" +
-	"\x04kind\x18\r \x01(\tB\x18\xbaH\x15r\x13R\x03runR\x03jobR\aextractR\x04kind\x1a9\n" +
+	"\x04kind\x18\r \x01(\tB\x18\xbaH\x15r\x13R\x03runR\x03jobR\aextractR\x04kind\x129\n" +
+	"\n" +
+	"not_before\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\tnotBefore\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x12\n" +
@@ -6219,13 +6230,13 @@ var file_pawl_system_v1_orchestrator_proto_goTypes = []any{
 	(*AddBatchItemsRequest_Item)(nil),   // 88: pawl.system.v1.AddBatchItemsRequest.Item
 	(v1.RunClass)(0),                    // 89: pawl.v1.RunClass
 	(*durationpb.Duration)(nil),         // 90: google.protobuf.Duration
-	(v1.RunStatus)(0),                   // 91: pawl.v1.RunStatus
-	(*v1.Run)(nil),                      // 92: pawl.v1.Run
-	(*v1.ListRunsRequest)(nil),          // 93: pawl.v1.ListRunsRequest
-	(*v1.RunStep)(nil),                  // 94: pawl.v1.RunStep
-	(*v1.ListRunEventsRequest)(nil),     // 95: pawl.v1.ListRunEventsRequest
-	(*v1.RunEvent)(nil),                 // 96: pawl.v1.RunEvent
-	(*timestamppb.Timestamp)(nil),       // 97: google.protobuf.Timestamp
+	(*timestamppb.Timestamp)(nil),       // 91: google.protobuf.Timestamp
+	(v1.RunStatus)(0),                   // 92: pawl.v1.RunStatus
+	(*v1.Run)(nil),                      // 93: pawl.v1.Run
+	(*v1.ListRunsRequest)(nil),          // 94: pawl.v1.ListRunsRequest
+	(*v1.RunStep)(nil),                  // 95: pawl.v1.RunStep
+	(*v1.ListRunEventsRequest)(nil),     // 96: pawl.v1.ListRunEventsRequest
+	(*v1.RunEvent)(nil),                 // 97: pawl.v1.RunEvent
 	(*v1.Pipeline)(nil),                 // 98: pawl.v1.Pipeline
 	(*v1.ListPipelinesRequest)(nil),     // 99: pawl.v1.ListPipelinesRequest
 	(*v1.Document)(nil),                 // 100: pawl.v1.Document
@@ -6238,143 +6249,144 @@ var file_pawl_system_v1_orchestrator_proto_depIdxs = []int32{
 	89,  // 1: pawl.system.v1.CreateRunRequest.class:type_name -> pawl.v1.RunClass
 	76,  // 2: pawl.system.v1.CreateRunRequest.labels:type_name -> pawl.system.v1.CreateRunRequest.LabelsEntry
 	90,  // 3: pawl.system.v1.CreateRunRequest.deadline:type_name -> google.protobuf.Duration
-	91,  // 4: pawl.system.v1.CreateRunResponse.status:type_name -> pawl.v1.RunStatus
-	92,  // 5: pawl.system.v1.GetRunResponse.run:type_name -> pawl.v1.Run
-	93,  // 6: pawl.system.v1.ListRunsRequest.query:type_name -> pawl.v1.ListRunsRequest
-	92,  // 7: pawl.system.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
-	94,  // 8: pawl.system.v1.ListRunStepsResponse.steps:type_name -> pawl.v1.RunStep
-	95,  // 9: pawl.system.v1.ListRunEventsRequest.query:type_name -> pawl.v1.ListRunEventsRequest
-	96,  // 10: pawl.system.v1.ListRunEventsResponse.events:type_name -> pawl.v1.RunEvent
-	92,  // 11: pawl.system.v1.CancelRunResponse.run:type_name -> pawl.v1.Run
-	92,  // 12: pawl.system.v1.RetryRunResponse.run:type_name -> pawl.v1.Run
-	92,  // 13: pawl.system.v1.RerunRunResponse.run:type_name -> pawl.v1.Run
-	5,   // 14: pawl.system.v1.FindSubmissionRequest.idempotency:type_name -> pawl.system.v1.Idempotency
-	91,  // 15: pawl.system.v1.FindSubmissionResponse.status:type_name -> pawl.v1.RunStatus
-	26,  // 16: pawl.system.v1.ClaimStepsRequest.claims:type_name -> pawl.system.v1.Claim
-	24,  // 17: pawl.system.v1.Claim.step:type_name -> pawl.system.v1.StepRef
-	28,  // 18: pawl.system.v1.ClaimStepsResponse.results:type_name -> pawl.system.v1.ClaimResult
-	0,   // 19: pawl.system.v1.ClaimResult.status:type_name -> pawl.system.v1.ClaimStatus
-	29,  // 20: pawl.system.v1.ClaimResult.assignment:type_name -> pawl.system.v1.Assignment
-	89,  // 21: pawl.system.v1.Assignment.class:type_name -> pawl.v1.RunClass
-	77,  // 22: pawl.system.v1.Assignment.labels:type_name -> pawl.system.v1.Assignment.LabelsEntry
-	78,  // 23: pawl.system.v1.Assignment.outputs:type_name -> pawl.system.v1.Assignment.OutputsEntry
-	90,  // 24: pawl.system.v1.Assignment.deadline_in:type_name -> google.protobuf.Duration
-	31,  // 25: pawl.system.v1.CompleteStepsRequest.outcomes:type_name -> pawl.system.v1.Outcome
-	24,  // 26: pawl.system.v1.Outcome.step:type_name -> pawl.system.v1.StepRef
-	79,  // 27: pawl.system.v1.Outcome.succeeded:type_name -> pawl.system.v1.Outcome.Succeeded
-	80,  // 28: pawl.system.v1.Outcome.skipped:type_name -> pawl.system.v1.Outcome.Skipped
-	81,  // 29: pawl.system.v1.Outcome.expanded:type_name -> pawl.system.v1.Outcome.Expanded
-	82,  // 30: pawl.system.v1.Outcome.failed:type_name -> pawl.system.v1.Outcome.Failed
-	83,  // 31: pawl.system.v1.Outcome.review_requested:type_name -> pawl.system.v1.Outcome.ReviewRequested
-	84,  // 32: pawl.system.v1.Outcome.parked:type_name -> pawl.system.v1.Outcome.Parked
-	32,  // 33: pawl.system.v1.Outcome.usage:type_name -> pawl.system.v1.Usage
-	97,  // 34: pawl.system.v1.Outcome.started_at:type_name -> google.protobuf.Timestamp
-	33,  // 35: pawl.system.v1.Usage.run_spend:type_name -> pawl.system.v1.Spend
-	35,  // 36: pawl.system.v1.CompleteStepsResponse.results:type_name -> pawl.system.v1.CompleteResult
-	1,   // 37: pawl.system.v1.CompleteResult.status:type_name -> pawl.system.v1.CompleteStatus
-	37,  // 38: pawl.system.v1.HeartbeatRequest.lanes:type_name -> pawl.system.v1.LaneSlots
-	38,  // 39: pawl.system.v1.HeartbeatRequest.holds:type_name -> pawl.system.v1.Hold
-	89,  // 40: pawl.system.v1.LaneSlots.class:type_name -> pawl.v1.RunClass
-	24,  // 41: pawl.system.v1.Hold.step:type_name -> pawl.system.v1.StepRef
-	90,  // 42: pawl.system.v1.Hold.permit_wait:type_name -> google.protobuf.Duration
-	39,  // 43: pawl.system.v1.Hold.awaited_permit:type_name -> pawl.system.v1.AwaitedPermit
-	90,  // 44: pawl.system.v1.AwaitedPermit.waited:type_name -> google.protobuf.Duration
-	90,  // 45: pawl.system.v1.HeartbeatResponse.lease:type_name -> google.protobuf.Duration
-	41,  // 46: pawl.system.v1.HeartbeatResponse.stops:type_name -> pawl.system.v1.Stop
-	24,  // 47: pawl.system.v1.Stop.step:type_name -> pawl.system.v1.StepRef
-	2,   // 48: pawl.system.v1.Stop.reason:type_name -> pawl.system.v1.StopReason
-	38,  // 49: pawl.system.v1.ReleaseStepsRequest.holds:type_name -> pawl.system.v1.Hold
-	85,  // 50: pawl.system.v1.RecordSpendRequest.runs:type_name -> pawl.system.v1.RecordSpendRequest.RunSpend
-	98,  // 51: pawl.system.v1.CreatePipelineResponse.pipeline:type_name -> pawl.v1.Pipeline
-	98,  // 52: pawl.system.v1.GetPipelineResponse.pipeline:type_name -> pawl.v1.Pipeline
-	99,  // 53: pawl.system.v1.ListPipelinesRequest.query:type_name -> pawl.v1.ListPipelinesRequest
-	98,  // 54: pawl.system.v1.ListPipelinesResponse.pipelines:type_name -> pawl.v1.Pipeline
-	5,   // 55: pawl.system.v1.CreateDocumentRequest.idempotency:type_name -> pawl.system.v1.Idempotency
-	100, // 56: pawl.system.v1.GetDocumentResponse.document:type_name -> pawl.v1.Document
-	24,  // 57: pawl.system.v1.WakeStepsRequest.steps:type_name -> pawl.system.v1.StepRef
-	86,  // 58: pawl.system.v1.GetBacklogResponse.backlog:type_name -> pawl.system.v1.GetBacklogResponse.Backlog
-	5,   // 59: pawl.system.v1.CreateBatchRequest.idempotency:type_name -> pawl.system.v1.Idempotency
-	89,  // 60: pawl.system.v1.CreateBatchRequest.class:type_name -> pawl.v1.RunClass
-	87,  // 61: pawl.system.v1.CreateBatchRequest.labels:type_name -> pawl.system.v1.CreateBatchRequest.LabelsEntry
-	90,  // 62: pawl.system.v1.CreateBatchRequest.deadline:type_name -> google.protobuf.Duration
-	101, // 63: pawl.system.v1.CreateBatchResponse.batch:type_name -> pawl.v1.Batch
-	88,  // 64: pawl.system.v1.AddBatchItemsRequest.items:type_name -> pawl.system.v1.AddBatchItemsRequest.Item
-	102, // 65: pawl.system.v1.AddBatchItemsResponse.results:type_name -> pawl.v1.BatchItemResult
-	101, // 66: pawl.system.v1.SealBatchResponse.batch:type_name -> pawl.v1.Batch
-	101, // 67: pawl.system.v1.GetBatchResponse.batch:type_name -> pawl.v1.Batch
-	101, // 68: pawl.system.v1.ListBatchesResponse.batches:type_name -> pawl.v1.Batch
-	103, // 69: pawl.system.v1.ListBatchResultsResponse.results:type_name -> pawl.v1.BatchResult
-	3,   // 70: pawl.system.v1.DecideBatchRequest.verb:type_name -> pawl.system.v1.BatchVerb
-	101, // 71: pawl.system.v1.DecideBatchResponse.batch:type_name -> pawl.v1.Batch
-	4,   // 72: pawl.system.v1.Outcome.Failed.class:type_name -> pawl.system.v1.Outcome.FailureClass
-	90,  // 73: pawl.system.v1.Outcome.Failed.retry_after:type_name -> google.protobuf.Duration
-	90,  // 74: pawl.system.v1.Outcome.Parked.until:type_name -> google.protobuf.Duration
-	33,  // 75: pawl.system.v1.RecordSpendRequest.RunSpend.spend:type_name -> pawl.system.v1.Spend
-	89,  // 76: pawl.system.v1.GetBacklogResponse.Backlog.class:type_name -> pawl.v1.RunClass
-	5,   // 77: pawl.system.v1.AddBatchItemsRequest.Item.idempotency:type_name -> pawl.system.v1.Idempotency
-	6,   // 78: pawl.system.v1.OrchestratorService.CreateRun:input_type -> pawl.system.v1.CreateRunRequest
-	8,   // 79: pawl.system.v1.OrchestratorService.GetRun:input_type -> pawl.system.v1.GetRunRequest
-	10,  // 80: pawl.system.v1.OrchestratorService.ListRuns:input_type -> pawl.system.v1.ListRunsRequest
-	12,  // 81: pawl.system.v1.OrchestratorService.ListRunSteps:input_type -> pawl.system.v1.ListRunStepsRequest
-	14,  // 82: pawl.system.v1.OrchestratorService.ListRunEvents:input_type -> pawl.system.v1.ListRunEventsRequest
-	16,  // 83: pawl.system.v1.OrchestratorService.CancelRun:input_type -> pawl.system.v1.CancelRunRequest
-	18,  // 84: pawl.system.v1.OrchestratorService.RetryRun:input_type -> pawl.system.v1.RetryRunRequest
-	20,  // 85: pawl.system.v1.OrchestratorService.RerunRun:input_type -> pawl.system.v1.RerunRunRequest
-	22,  // 86: pawl.system.v1.OrchestratorService.FindSubmission:input_type -> pawl.system.v1.FindSubmissionRequest
-	62,  // 87: pawl.system.v1.OrchestratorService.CreateBatch:input_type -> pawl.system.v1.CreateBatchRequest
-	64,  // 88: pawl.system.v1.OrchestratorService.AddBatchItems:input_type -> pawl.system.v1.AddBatchItemsRequest
-	66,  // 89: pawl.system.v1.OrchestratorService.SealBatch:input_type -> pawl.system.v1.SealBatchRequest
-	68,  // 90: pawl.system.v1.OrchestratorService.GetBatch:input_type -> pawl.system.v1.GetBatchRequest
-	70,  // 91: pawl.system.v1.OrchestratorService.ListBatches:input_type -> pawl.system.v1.ListBatchesRequest
-	72,  // 92: pawl.system.v1.OrchestratorService.ListBatchResults:input_type -> pawl.system.v1.ListBatchResultsRequest
-	74,  // 93: pawl.system.v1.OrchestratorService.DecideBatch:input_type -> pawl.system.v1.DecideBatchRequest
-	25,  // 94: pawl.system.v1.OrchestratorService.ClaimSteps:input_type -> pawl.system.v1.ClaimStepsRequest
-	30,  // 95: pawl.system.v1.OrchestratorService.CompleteSteps:input_type -> pawl.system.v1.CompleteStepsRequest
-	36,  // 96: pawl.system.v1.OrchestratorService.Heartbeat:input_type -> pawl.system.v1.HeartbeatRequest
-	42,  // 97: pawl.system.v1.OrchestratorService.ReleaseSteps:input_type -> pawl.system.v1.ReleaseStepsRequest
-	56,  // 98: pawl.system.v1.OrchestratorService.WakeSteps:input_type -> pawl.system.v1.WakeStepsRequest
-	44,  // 99: pawl.system.v1.OrchestratorService.RecordSpend:input_type -> pawl.system.v1.RecordSpendRequest
-	46,  // 100: pawl.system.v1.OrchestratorService.CreatePipeline:input_type -> pawl.system.v1.CreatePipelineRequest
-	48,  // 101: pawl.system.v1.OrchestratorService.GetPipeline:input_type -> pawl.system.v1.GetPipelineRequest
-	50,  // 102: pawl.system.v1.OrchestratorService.ListPipelines:input_type -> pawl.system.v1.ListPipelinesRequest
-	52,  // 103: pawl.system.v1.OrchestratorService.CreateDocument:input_type -> pawl.system.v1.CreateDocumentRequest
-	54,  // 104: pawl.system.v1.OrchestratorService.GetDocument:input_type -> pawl.system.v1.GetDocumentRequest
-	58,  // 105: pawl.system.v1.OrchestratorService.SetTenantPolicy:input_type -> pawl.system.v1.SetTenantPolicyRequest
-	60,  // 106: pawl.system.v1.OrchestratorService.GetBacklog:input_type -> pawl.system.v1.GetBacklogRequest
-	7,   // 107: pawl.system.v1.OrchestratorService.CreateRun:output_type -> pawl.system.v1.CreateRunResponse
-	9,   // 108: pawl.system.v1.OrchestratorService.GetRun:output_type -> pawl.system.v1.GetRunResponse
-	11,  // 109: pawl.system.v1.OrchestratorService.ListRuns:output_type -> pawl.system.v1.ListRunsResponse
-	13,  // 110: pawl.system.v1.OrchestratorService.ListRunSteps:output_type -> pawl.system.v1.ListRunStepsResponse
-	15,  // 111: pawl.system.v1.OrchestratorService.ListRunEvents:output_type -> pawl.system.v1.ListRunEventsResponse
-	17,  // 112: pawl.system.v1.OrchestratorService.CancelRun:output_type -> pawl.system.v1.CancelRunResponse
-	19,  // 113: pawl.system.v1.OrchestratorService.RetryRun:output_type -> pawl.system.v1.RetryRunResponse
-	21,  // 114: pawl.system.v1.OrchestratorService.RerunRun:output_type -> pawl.system.v1.RerunRunResponse
-	23,  // 115: pawl.system.v1.OrchestratorService.FindSubmission:output_type -> pawl.system.v1.FindSubmissionResponse
-	63,  // 116: pawl.system.v1.OrchestratorService.CreateBatch:output_type -> pawl.system.v1.CreateBatchResponse
-	65,  // 117: pawl.system.v1.OrchestratorService.AddBatchItems:output_type -> pawl.system.v1.AddBatchItemsResponse
-	67,  // 118: pawl.system.v1.OrchestratorService.SealBatch:output_type -> pawl.system.v1.SealBatchResponse
-	69,  // 119: pawl.system.v1.OrchestratorService.GetBatch:output_type -> pawl.system.v1.GetBatchResponse
-	71,  // 120: pawl.system.v1.OrchestratorService.ListBatches:output_type -> pawl.system.v1.ListBatchesResponse
-	73,  // 121: pawl.system.v1.OrchestratorService.ListBatchResults:output_type -> pawl.system.v1.ListBatchResultsResponse
-	75,  // 122: pawl.system.v1.OrchestratorService.DecideBatch:output_type -> pawl.system.v1.DecideBatchResponse
-	27,  // 123: pawl.system.v1.OrchestratorService.ClaimSteps:output_type -> pawl.system.v1.ClaimStepsResponse
-	34,  // 124: pawl.system.v1.OrchestratorService.CompleteSteps:output_type -> pawl.system.v1.CompleteStepsResponse
-	40,  // 125: pawl.system.v1.OrchestratorService.Heartbeat:output_type -> pawl.system.v1.HeartbeatResponse
-	43,  // 126: pawl.system.v1.OrchestratorService.ReleaseSteps:output_type -> pawl.system.v1.ReleaseStepsResponse
-	57,  // 127: pawl.system.v1.OrchestratorService.WakeSteps:output_type -> pawl.system.v1.WakeStepsResponse
-	45,  // 128: pawl.system.v1.OrchestratorService.RecordSpend:output_type -> pawl.system.v1.RecordSpendResponse
-	47,  // 129: pawl.system.v1.OrchestratorService.CreatePipeline:output_type -> pawl.system.v1.CreatePipelineResponse
-	49,  // 130: pawl.system.v1.OrchestratorService.GetPipeline:output_type -> pawl.system.v1.GetPipelineResponse
-	51,  // 131: pawl.system.v1.OrchestratorService.ListPipelines:output_type -> pawl.system.v1.ListPipelinesResponse
-	53,  // 132: pawl.system.v1.OrchestratorService.CreateDocument:output_type -> pawl.system.v1.CreateDocumentResponse
-	55,  // 133: pawl.system.v1.OrchestratorService.GetDocument:output_type -> pawl.system.v1.GetDocumentResponse
-	59,  // 134: pawl.system.v1.OrchestratorService.SetTenantPolicy:output_type -> pawl.system.v1.SetTenantPolicyResponse
-	61,  // 135: pawl.system.v1.OrchestratorService.GetBacklog:output_type -> pawl.system.v1.GetBacklogResponse
-	107, // [107:136] is the sub-list for method output_type
-	78,  // [78:107] is the sub-list for method input_type
-	78,  // [78:78] is the sub-list for extension type_name
-	78,  // [78:78] is the sub-list for extension extendee
-	0,   // [0:78] is the sub-list for field type_name
+	91,  // 4: pawl.system.v1.CreateRunRequest.not_before:type_name -> google.protobuf.Timestamp
+	92,  // 5: pawl.system.v1.CreateRunResponse.status:type_name -> pawl.v1.RunStatus
+	93,  // 6: pawl.system.v1.GetRunResponse.run:type_name -> pawl.v1.Run
+	94,  // 7: pawl.system.v1.ListRunsRequest.query:type_name -> pawl.v1.ListRunsRequest
+	93,  // 8: pawl.system.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
+	95,  // 9: pawl.system.v1.ListRunStepsResponse.steps:type_name -> pawl.v1.RunStep
+	96,  // 10: pawl.system.v1.ListRunEventsRequest.query:type_name -> pawl.v1.ListRunEventsRequest
+	97,  // 11: pawl.system.v1.ListRunEventsResponse.events:type_name -> pawl.v1.RunEvent
+	93,  // 12: pawl.system.v1.CancelRunResponse.run:type_name -> pawl.v1.Run
+	93,  // 13: pawl.system.v1.RetryRunResponse.run:type_name -> pawl.v1.Run
+	93,  // 14: pawl.system.v1.RerunRunResponse.run:type_name -> pawl.v1.Run
+	5,   // 15: pawl.system.v1.FindSubmissionRequest.idempotency:type_name -> pawl.system.v1.Idempotency
+	92,  // 16: pawl.system.v1.FindSubmissionResponse.status:type_name -> pawl.v1.RunStatus
+	26,  // 17: pawl.system.v1.ClaimStepsRequest.claims:type_name -> pawl.system.v1.Claim
+	24,  // 18: pawl.system.v1.Claim.step:type_name -> pawl.system.v1.StepRef
+	28,  // 19: pawl.system.v1.ClaimStepsResponse.results:type_name -> pawl.system.v1.ClaimResult
+	0,   // 20: pawl.system.v1.ClaimResult.status:type_name -> pawl.system.v1.ClaimStatus
+	29,  // 21: pawl.system.v1.ClaimResult.assignment:type_name -> pawl.system.v1.Assignment
+	89,  // 22: pawl.system.v1.Assignment.class:type_name -> pawl.v1.RunClass
+	77,  // 23: pawl.system.v1.Assignment.labels:type_name -> pawl.system.v1.Assignment.LabelsEntry
+	78,  // 24: pawl.system.v1.Assignment.outputs:type_name -> pawl.system.v1.Assignment.OutputsEntry
+	90,  // 25: pawl.system.v1.Assignment.deadline_in:type_name -> google.protobuf.Duration
+	31,  // 26: pawl.system.v1.CompleteStepsRequest.outcomes:type_name -> pawl.system.v1.Outcome
+	24,  // 27: pawl.system.v1.Outcome.step:type_name -> pawl.system.v1.StepRef
+	79,  // 28: pawl.system.v1.Outcome.succeeded:type_name -> pawl.system.v1.Outcome.Succeeded
+	80,  // 29: pawl.system.v1.Outcome.skipped:type_name -> pawl.system.v1.Outcome.Skipped
+	81,  // 30: pawl.system.v1.Outcome.expanded:type_name -> pawl.system.v1.Outcome.Expanded
+	82,  // 31: pawl.system.v1.Outcome.failed:type_name -> pawl.system.v1.Outcome.Failed
+	83,  // 32: pawl.system.v1.Outcome.review_requested:type_name -> pawl.system.v1.Outcome.ReviewRequested
+	84,  // 33: pawl.system.v1.Outcome.parked:type_name -> pawl.system.v1.Outcome.Parked
+	32,  // 34: pawl.system.v1.Outcome.usage:type_name -> pawl.system.v1.Usage
+	91,  // 35: pawl.system.v1.Outcome.started_at:type_name -> google.protobuf.Timestamp
+	33,  // 36: pawl.system.v1.Usage.run_spend:type_name -> pawl.system.v1.Spend
+	35,  // 37: pawl.system.v1.CompleteStepsResponse.results:type_name -> pawl.system.v1.CompleteResult
+	1,   // 38: pawl.system.v1.CompleteResult.status:type_name -> pawl.system.v1.CompleteStatus
+	37,  // 39: pawl.system.v1.HeartbeatRequest.lanes:type_name -> pawl.system.v1.LaneSlots
+	38,  // 40: pawl.system.v1.HeartbeatRequest.holds:type_name -> pawl.system.v1.Hold
+	89,  // 41: pawl.system.v1.LaneSlots.class:type_name -> pawl.v1.RunClass
+	24,  // 42: pawl.system.v1.Hold.step:type_name -> pawl.system.v1.StepRef
+	90,  // 43: pawl.system.v1.Hold.permit_wait:type_name -> google.protobuf.Duration
+	39,  // 44: pawl.system.v1.Hold.awaited_permit:type_name -> pawl.system.v1.AwaitedPermit
+	90,  // 45: pawl.system.v1.AwaitedPermit.waited:type_name -> google.protobuf.Duration
+	90,  // 46: pawl.system.v1.HeartbeatResponse.lease:type_name -> google.protobuf.Duration
+	41,  // 47: pawl.system.v1.HeartbeatResponse.stops:type_name -> pawl.system.v1.Stop
+	24,  // 48: pawl.system.v1.Stop.step:type_name -> pawl.system.v1.StepRef
+	2,   // 49: pawl.system.v1.Stop.reason:type_name -> pawl.system.v1.StopReason
+	38,  // 50: pawl.system.v1.ReleaseStepsRequest.holds:type_name -> pawl.system.v1.Hold
+	85,  // 51: pawl.system.v1.RecordSpendRequest.runs:type_name -> pawl.system.v1.RecordSpendRequest.RunSpend
+	98,  // 52: pawl.system.v1.CreatePipelineResponse.pipeline:type_name -> pawl.v1.Pipeline
+	98,  // 53: pawl.system.v1.GetPipelineResponse.pipeline:type_name -> pawl.v1.Pipeline
+	99,  // 54: pawl.system.v1.ListPipelinesRequest.query:type_name -> pawl.v1.ListPipelinesRequest
+	98,  // 55: pawl.system.v1.ListPipelinesResponse.pipelines:type_name -> pawl.v1.Pipeline
+	5,   // 56: pawl.system.v1.CreateDocumentRequest.idempotency:type_name -> pawl.system.v1.Idempotency
+	100, // 57: pawl.system.v1.GetDocumentResponse.document:type_name -> pawl.v1.Document
+	24,  // 58: pawl.system.v1.WakeStepsRequest.steps:type_name -> pawl.system.v1.StepRef
+	86,  // 59: pawl.system.v1.GetBacklogResponse.backlog:type_name -> pawl.system.v1.GetBacklogResponse.Backlog
+	5,   // 60: pawl.system.v1.CreateBatchRequest.idempotency:type_name -> pawl.system.v1.Idempotency
+	89,  // 61: pawl.system.v1.CreateBatchRequest.class:type_name -> pawl.v1.RunClass
+	87,  // 62: pawl.system.v1.CreateBatchRequest.labels:type_name -> pawl.system.v1.CreateBatchRequest.LabelsEntry
+	90,  // 63: pawl.system.v1.CreateBatchRequest.deadline:type_name -> google.protobuf.Duration
+	101, // 64: pawl.system.v1.CreateBatchResponse.batch:type_name -> pawl.v1.Batch
+	88,  // 65: pawl.system.v1.AddBatchItemsRequest.items:type_name -> pawl.system.v1.AddBatchItemsRequest.Item
+	102, // 66: pawl.system.v1.AddBatchItemsResponse.results:type_name -> pawl.v1.BatchItemResult
+	101, // 67: pawl.system.v1.SealBatchResponse.batch:type_name -> pawl.v1.Batch
+	101, // 68: pawl.system.v1.GetBatchResponse.batch:type_name -> pawl.v1.Batch
+	101, // 69: pawl.system.v1.ListBatchesResponse.batches:type_name -> pawl.v1.Batch
+	103, // 70: pawl.system.v1.ListBatchResultsResponse.results:type_name -> pawl.v1.BatchResult
+	3,   // 71: pawl.system.v1.DecideBatchRequest.verb:type_name -> pawl.system.v1.BatchVerb
+	101, // 72: pawl.system.v1.DecideBatchResponse.batch:type_name -> pawl.v1.Batch
+	4,   // 73: pawl.system.v1.Outcome.Failed.class:type_name -> pawl.system.v1.Outcome.FailureClass
+	90,  // 74: pawl.system.v1.Outcome.Failed.retry_after:type_name -> google.protobuf.Duration
+	90,  // 75: pawl.system.v1.Outcome.Parked.until:type_name -> google.protobuf.Duration
+	33,  // 76: pawl.system.v1.RecordSpendRequest.RunSpend.spend:type_name -> pawl.system.v1.Spend
+	89,  // 77: pawl.system.v1.GetBacklogResponse.Backlog.class:type_name -> pawl.v1.RunClass
+	5,   // 78: pawl.system.v1.AddBatchItemsRequest.Item.idempotency:type_name -> pawl.system.v1.Idempotency
+	6,   // 79: pawl.system.v1.OrchestratorService.CreateRun:input_type -> pawl.system.v1.CreateRunRequest
+	8,   // 80: pawl.system.v1.OrchestratorService.GetRun:input_type -> pawl.system.v1.GetRunRequest
+	10,  // 81: pawl.system.v1.OrchestratorService.ListRuns:input_type -> pawl.system.v1.ListRunsRequest
+	12,  // 82: pawl.system.v1.OrchestratorService.ListRunSteps:input_type -> pawl.system.v1.ListRunStepsRequest
+	14,  // 83: pawl.system.v1.OrchestratorService.ListRunEvents:input_type -> pawl.system.v1.ListRunEventsRequest
+	16,  // 84: pawl.system.v1.OrchestratorService.CancelRun:input_type -> pawl.system.v1.CancelRunRequest
+	18,  // 85: pawl.system.v1.OrchestratorService.RetryRun:input_type -> pawl.system.v1.RetryRunRequest
+	20,  // 86: pawl.system.v1.OrchestratorService.RerunRun:input_type -> pawl.system.v1.RerunRunRequest
+	22,  // 87: pawl.system.v1.OrchestratorService.FindSubmission:input_type -> pawl.system.v1.FindSubmissionRequest
+	62,  // 88: pawl.system.v1.OrchestratorService.CreateBatch:input_type -> pawl.system.v1.CreateBatchRequest
+	64,  // 89: pawl.system.v1.OrchestratorService.AddBatchItems:input_type -> pawl.system.v1.AddBatchItemsRequest
+	66,  // 90: pawl.system.v1.OrchestratorService.SealBatch:input_type -> pawl.system.v1.SealBatchRequest
+	68,  // 91: pawl.system.v1.OrchestratorService.GetBatch:input_type -> pawl.system.v1.GetBatchRequest
+	70,  // 92: pawl.system.v1.OrchestratorService.ListBatches:input_type -> pawl.system.v1.ListBatchesRequest
+	72,  // 93: pawl.system.v1.OrchestratorService.ListBatchResults:input_type -> pawl.system.v1.ListBatchResultsRequest
+	74,  // 94: pawl.system.v1.OrchestratorService.DecideBatch:input_type -> pawl.system.v1.DecideBatchRequest
+	25,  // 95: pawl.system.v1.OrchestratorService.ClaimSteps:input_type -> pawl.system.v1.ClaimStepsRequest
+	30,  // 96: pawl.system.v1.OrchestratorService.CompleteSteps:input_type -> pawl.system.v1.CompleteStepsRequest
+	36,  // 97: pawl.system.v1.OrchestratorService.Heartbeat:input_type -> pawl.system.v1.HeartbeatRequest
+	42,  // 98: pawl.system.v1.OrchestratorService.ReleaseSteps:input_type -> pawl.system.v1.ReleaseStepsRequest
+	56,  // 99: pawl.system.v1.OrchestratorService.WakeSteps:input_type -> pawl.system.v1.WakeStepsRequest
+	44,  // 100: pawl.system.v1.OrchestratorService.RecordSpend:input_type -> pawl.system.v1.RecordSpendRequest
+	46,  // 101: pawl.system.v1.OrchestratorService.CreatePipeline:input_type -> pawl.system.v1.CreatePipelineRequest
+	48,  // 102: pawl.system.v1.OrchestratorService.GetPipeline:input_type -> pawl.system.v1.GetPipelineRequest
+	50,  // 103: pawl.system.v1.OrchestratorService.ListPipelines:input_type -> pawl.system.v1.ListPipelinesRequest
+	52,  // 104: pawl.system.v1.OrchestratorService.CreateDocument:input_type -> pawl.system.v1.CreateDocumentRequest
+	54,  // 105: pawl.system.v1.OrchestratorService.GetDocument:input_type -> pawl.system.v1.GetDocumentRequest
+	58,  // 106: pawl.system.v1.OrchestratorService.SetTenantPolicy:input_type -> pawl.system.v1.SetTenantPolicyRequest
+	60,  // 107: pawl.system.v1.OrchestratorService.GetBacklog:input_type -> pawl.system.v1.GetBacklogRequest
+	7,   // 108: pawl.system.v1.OrchestratorService.CreateRun:output_type -> pawl.system.v1.CreateRunResponse
+	9,   // 109: pawl.system.v1.OrchestratorService.GetRun:output_type -> pawl.system.v1.GetRunResponse
+	11,  // 110: pawl.system.v1.OrchestratorService.ListRuns:output_type -> pawl.system.v1.ListRunsResponse
+	13,  // 111: pawl.system.v1.OrchestratorService.ListRunSteps:output_type -> pawl.system.v1.ListRunStepsResponse
+	15,  // 112: pawl.system.v1.OrchestratorService.ListRunEvents:output_type -> pawl.system.v1.ListRunEventsResponse
+	17,  // 113: pawl.system.v1.OrchestratorService.CancelRun:output_type -> pawl.system.v1.CancelRunResponse
+	19,  // 114: pawl.system.v1.OrchestratorService.RetryRun:output_type -> pawl.system.v1.RetryRunResponse
+	21,  // 115: pawl.system.v1.OrchestratorService.RerunRun:output_type -> pawl.system.v1.RerunRunResponse
+	23,  // 116: pawl.system.v1.OrchestratorService.FindSubmission:output_type -> pawl.system.v1.FindSubmissionResponse
+	63,  // 117: pawl.system.v1.OrchestratorService.CreateBatch:output_type -> pawl.system.v1.CreateBatchResponse
+	65,  // 118: pawl.system.v1.OrchestratorService.AddBatchItems:output_type -> pawl.system.v1.AddBatchItemsResponse
+	67,  // 119: pawl.system.v1.OrchestratorService.SealBatch:output_type -> pawl.system.v1.SealBatchResponse
+	69,  // 120: pawl.system.v1.OrchestratorService.GetBatch:output_type -> pawl.system.v1.GetBatchResponse
+	71,  // 121: pawl.system.v1.OrchestratorService.ListBatches:output_type -> pawl.system.v1.ListBatchesResponse
+	73,  // 122: pawl.system.v1.OrchestratorService.ListBatchResults:output_type -> pawl.system.v1.ListBatchResultsResponse
+	75,  // 123: pawl.system.v1.OrchestratorService.DecideBatch:output_type -> pawl.system.v1.DecideBatchResponse
+	27,  // 124: pawl.system.v1.OrchestratorService.ClaimSteps:output_type -> pawl.system.v1.ClaimStepsResponse
+	34,  // 125: pawl.system.v1.OrchestratorService.CompleteSteps:output_type -> pawl.system.v1.CompleteStepsResponse
+	40,  // 126: pawl.system.v1.OrchestratorService.Heartbeat:output_type -> pawl.system.v1.HeartbeatResponse
+	43,  // 127: pawl.system.v1.OrchestratorService.ReleaseSteps:output_type -> pawl.system.v1.ReleaseStepsResponse
+	57,  // 128: pawl.system.v1.OrchestratorService.WakeSteps:output_type -> pawl.system.v1.WakeStepsResponse
+	45,  // 129: pawl.system.v1.OrchestratorService.RecordSpend:output_type -> pawl.system.v1.RecordSpendResponse
+	47,  // 130: pawl.system.v1.OrchestratorService.CreatePipeline:output_type -> pawl.system.v1.CreatePipelineResponse
+	49,  // 131: pawl.system.v1.OrchestratorService.GetPipeline:output_type -> pawl.system.v1.GetPipelineResponse
+	51,  // 132: pawl.system.v1.OrchestratorService.ListPipelines:output_type -> pawl.system.v1.ListPipelinesResponse
+	53,  // 133: pawl.system.v1.OrchestratorService.CreateDocument:output_type -> pawl.system.v1.CreateDocumentResponse
+	55,  // 134: pawl.system.v1.OrchestratorService.GetDocument:output_type -> pawl.system.v1.GetDocumentResponse
+	59,  // 135: pawl.system.v1.OrchestratorService.SetTenantPolicy:output_type -> pawl.system.v1.SetTenantPolicyResponse
+	61,  // 136: pawl.system.v1.OrchestratorService.GetBacklog:output_type -> pawl.system.v1.GetBacklogResponse
+	108, // [108:137] is the sub-list for method output_type
+	79,  // [79:108] is the sub-list for method input_type
+	79,  // [79:79] is the sub-list for extension type_name
+	79,  // [79:79] is the sub-list for extension extendee
+	0,   // [0:79] is the sub-list for field type_name
 }
 
 func init() { file_pawl_system_v1_orchestrator_proto_init() }

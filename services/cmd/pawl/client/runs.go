@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pawlv1 "pawl.internal/gen/pawl/v1"
 	"pawl.internal/sdk"
@@ -38,6 +39,7 @@ type submitRun struct {
 	CallbackURL string            `help:"Where the result is sent." name:"callback-url"`
 	Budget      string            `help:"The most that the run may cost, in US dollars." placeholder:"0.50"`
 	Deadline    time.Duration     `help:"How long the run may take."`
+	NotBefore   time.Time         `help:"The earliest time for its first step, such as 2026-12-24T18:00:00+01:00." format:"2006-01-02T15:04:05Z07:00"`
 	Wait        bool              `help:"Follow the run to its end."`
 }
 
@@ -80,6 +82,9 @@ func (c *submitRun) request(input []byte) *pawlv1.CreateRunRequest {
 	}
 	if c.Deadline > 0 {
 		request.Deadline = durationpb.New(c.Deadline)
+	}
+	if !c.NotBefore.IsZero() {
+		request.NotBefore = timestamppb.New(c.NotBefore)
 	}
 	return request
 }
