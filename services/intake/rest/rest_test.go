@@ -348,7 +348,7 @@ func TestRefusals(t *testing.T) {
 		reason, field, message     string
 	}{
 		"malformed":             {"POST", "/v1/runs", "{\n \"pipeline\": }", json, 400, "MALFORMED_BODY", "line 2, column 14", "invalid character '}' looking for beginning of value (byte 15)"},
-		"unknown field":         {"POST", "/v1/runs", `{"pipeline":"p","input":1,"inputs":2}`, json, 400, "INVALID_ARGUMENT", "inputs", "is not a field here; the fields are pipeline, input, entity_id, class, priority, labels, callback_url, budget_usd, deadline, idempotency_key (line 1, column 36)"},
+		"unknown field":         {"POST", "/v1/runs", `{"pipeline":"p","input":1,"inputs":2}`, json, 400, "INVALID_ARGUMENT", "inputs", "is not a field here; the fields are pipeline, input, entity_id, class, priority, labels, callback_url, budget_usd, deadline, idempotency_key, not_before (line 1, column 36)"},
 		"wrong type":            {"POST", "/v1/runs", `{"pipeline":1,"input":1}`, json, 400, "INVALID_ARGUMENT", "pipeline", "must be a text, not 1 (line 1, column 13)"},
 		"rule of the schema":    {"POST", "/v1/runs", `{"pipeline":"p","input":1,"priority":101}`, json, 400, "INVALID_ARGUMENT", "priority", "must be greater than or equal to -100 and less than or equal to 100"},
 		"no body":               {"POST", "/v1/runs", "", json, 400, "INVALID_ARGUMENT", "pipeline", "value is required"},
