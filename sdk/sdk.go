@@ -44,6 +44,7 @@ type Client struct {
 	pawlv1.JobServiceClient
 	pawlv1.PipelineServiceClient
 	pawlv1.StatsServiceClient
+	pawlv1.ScheduleServiceClient
 
 	conn *grpc.ClientConn
 }
@@ -99,6 +100,7 @@ func New(address, apiKey string, options ...Option) (*Client, error) {
 		JobServiceClient:      pawlv1.NewJobServiceClient(conn),
 		PipelineServiceClient: pawlv1.NewPipelineServiceClient(conn),
 		StatsServiceClient:    pawlv1.NewStatsServiceClient(conn),
+		ScheduleServiceClient: pawlv1.NewScheduleServiceClient(conn),
 		conn:                  conn,
 	}, nil
 }

@@ -32,6 +32,8 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
+require github.com/netresearch/go-cron v0.9.1 // indirect
+
 replace (
 	pawl.internal/gen => ../gen
 	pawl.internal/sdk => ../sdk

@@ -6,6 +6,7 @@ func leftOut() map[string]string {
 	const scenario = "a gateway is killed some time later, while its batches are with the provider: `TestBatchesGoThroughTheProvidersBatchAPI`"
 	return map[string]string{
 		"gateway.scope.taken":      "a gateway is killed some time later, with the request in flight: `TestI02_TheEndpointDoesNotBuyAgainAfterADeath`",
+		"intake.schedule.started":  "the note is taken back, and another replica comes to the same run: `TestAScheduleWhoseStarterDiedStartsNoSecondRun`",
 		"gateway.economy.entered":  nothing,
 		"gateway.economy.prepared": nothing,
 		"gateway.economy.made":     "a gateway is killed, and what it noted taken back: `TestABatchWhoseMakerDiedIsNotMadeTwice`",

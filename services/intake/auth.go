@@ -83,6 +83,8 @@ func leastRole(method string) store.Role {
 		pawlv1.StatsService_GetLimits_FullMethodName,
 		pawlv1.StatsService_GetBudget_FullMethodName,
 		pawlv1.DocumentService_GetDocument_FullMethodName,
+		pawlv1.ScheduleService_GetSchedule_FullMethodName,
+		pawlv1.ScheduleService_ListSchedules_FullMethodName,
 		pawlv1.JobService_GetJob_FullMethodName,
 		pawlv1.PipelineService_ValidatePipeline_FullMethodName,
 		pawlv1.PipelineService_GetPipeline_FullMethodName,
@@ -97,6 +99,10 @@ func leastRole(method string) store.Role {
 	case pawlv1.RunService_RetryRun_FullMethodName,
 		pawlv1.RunService_GetRunCall_FullMethodName,
 		pawlv1.RunService_RerunRun_FullMethodName,
+		pawlv1.ScheduleService_CreateSchedule_FullMethodName,
+		pawlv1.ScheduleService_PauseSchedule_FullMethodName,
+		pawlv1.ScheduleService_ResumeSchedule_FullMethodName,
+		pawlv1.ScheduleService_DeleteSchedule_FullMethodName,
 		pawlv1.PipelineService_CreatePipeline_FullMethodName:
 		return store.RoleOperator
 	case pawlv1.StatsService_SetBudget_FullMethodName:

@@ -22,6 +22,7 @@ import (
 	pawlv1 "pawl.internal/gen/pawl/v1"
 	"pawl.internal/services/intake/store"
 	"pawl.internal/services/internal/clock"
+	"pawl.internal/services/internal/ids"
 	"pawl.internal/services/internal/pipeline"
 )
 
@@ -37,9 +38,11 @@ type Service struct {
 	pawlv1.UnimplementedPipelineServiceServer
 	pawlv1.UnimplementedStatsServiceServer
 	pawlv1.UnimplementedTenantServiceServer
+	pawlv1.UnimplementedScheduleServiceServer
 
 	config       Config
 	clock        clock.Clock
+	ids          *ids.Source
 	log          *slog.Logger
 	metrics      *metrics
 	store        *store.Store
@@ -67,6 +70,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	pawlv1.RegisterPipelineServiceServer(r, s)
 	pawlv1.RegisterStatsServiceServer(r, s)
 	pawlv1.RegisterTenantServiceServer(r, s)
+	pawlv1.RegisterScheduleServiceServer(r, s)
 	systemv1.RegisterAccessServiceServer(r, access{keys: s.keys})
 }
 
@@ -79,6 +83,7 @@ func (s *Service) Run(ctx context.Context) error {
 	var background sync.WaitGroup
 	background.Go(func() { s.wakes.run(ctx) })
 	background.Go(func() { s.keepKeys(ctx) })
+	background.Go(func() { s.keepSchedules(ctx) })
 	defer background.Wait()
 	defer cancel()
 	err := s.http.Serve(s.listener)

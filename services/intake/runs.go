@@ -18,8 +18,7 @@ func (s *Service) CreateRun(ctx context.Context, req *pawlv1.CreateRunRequest) (
 	if err := s.checkSize(req); err != nil {
 		return nil, err
 	}
-	input := []byte(req.GetInput().GetJson())
-	if !json.Valid(input) {
+	if !json.Valid([]byte(req.GetInput().GetJson())) {
 		return nil, fault.Invalid(faultv1.ErrorReason_ERROR_REASON_INVALID_ARGUMENT,
 			fault.Violation{Field: inputField, Message: "must be a JSON document"})
 	}
@@ -27,18 +26,23 @@ func (s *Service) CreateRun(ctx context.Context, req *pawlv1.CreateRunRequest) (
 	if err != nil {
 		return nil, err
 	}
-	created, err := s.submit(ctx, submission{
-		kind: kindRun, idempotency: idempotency, pipeline: req.GetPipeline(), input: input,
-		entityID: req.GetEntityId(), class: req.GetClass(), priority: req.GetPriority(), labels: req.GetLabels(),
-		callbackURL: req.GetCallbackUrl(), budgetUSD: req.GetBudgetUsd(), deadline: req.GetDeadline(),
-		notBefore: req.GetNotBefore(),
-	})
+	created, err := s.submit(ctx, submissionOf(req, idempotency))
 	if created, err = s.orEarlier(ctx, kindRun, idempotency, created, err); err != nil {
 		return nil, err
 	}
 	return &pawlv1.CreateRunResponse{
 		RunId: created.GetRunId(), Status: created.GetStatus(), Replayed: created.GetReplayed(),
 	}, nil
+}
+
+// submissionOf is a run as it is asked for, with the key that it is made under.
+func submissionOf(req *pawlv1.CreateRunRequest, key *systemv1.Idempotency) submission {
+	return submission{
+		kind: kindRun, idempotency: key, pipeline: req.GetPipeline(), input: []byte(req.GetInput().GetJson()),
+		entityID: req.GetEntityId(), class: req.GetClass(), priority: req.GetPriority(), labels: req.GetLabels(),
+		callbackURL: req.GetCallbackUrl(), budgetUSD: req.GetBudgetUsd(), deadline: req.GetDeadline(),
+		notBefore: req.GetNotBefore(),
+	}
 }
 
 // GetRun returns a run of the caller's tenant.

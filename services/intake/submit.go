@@ -54,26 +54,13 @@ type submission struct {
 
 // submit checks a submission against its pipeline and hands it to the orchestrator: one call when the pipeline is known.
 func (s *Service) submit(ctx context.Context, sub submission) (*systemv1.CreateRunResponse, error) {
-	who := callerOf(ctx)
-	violations := checkCallbackURL(sub.callbackURL)
-	budget, broken := budgetOf(sub.budgetUSD)
-	violations = append(violations, broken...)
-	if violations = append(violations, s.checkNotBefore(sub.notBefore)...); len(violations) > 0 {
-		return nil, fault.Invalid(faultv1.ErrorReason_ERROR_REASON_INVALID_ARGUMENT, violations...)
-	}
-	if len(sub.input) > maxInputBytes {
-		return nil, errTooLarge("the input, written as JSON,", len(sub.input), maxInputBytes)
-	}
-	pipeline, err := s.catalog.find(ctx, who.tenant, sub.pipeline)
+	pipeline, budget, err := s.checked(ctx, sub)
 	if err != nil {
-		return nil, err
-	}
-	if err := pipeline.checkInput(sub.input); err != nil {
 		return nil, err
 	}
 	failpoint.Hit("intake.submit.checked")
 	created, err := s.orchestrator.CreateRun(ctx, &systemv1.CreateRunRequest{
-		Tenant: who.tenant, Idempotency: sub.idempotency, Pipeline: pipeline.ref, Input: sub.input,
+		Tenant: callerOf(ctx).tenant, Idempotency: sub.idempotency, Pipeline: pipeline.ref, Input: sub.input,
 		EntityId: sub.entityID, DocumentId: sub.documentID, Class: classOf(sub.class), Priority: sub.priority,
 		Labels: sub.labels, CallbackUrl: sub.callbackURL, BudgetPicoUsd: budget, Deadline: sub.deadline, Kind: sub.kind,
 		NotBefore: sub.notBefore,
@@ -84,6 +71,24 @@ func (s *Service) submit(ctx context.Context, sub submission) (*systemv1.CreateR
 	failpoint.Hit("intake.submit.created")
 	s.metrics.submitted(sub.kind, created.GetReplayed())
 	return created, nil
+}
+
+// checked refuses a submission that breaks a rule, and returns its pipeline and its budget; nil is the pipeline's own.
+func (s *Service) checked(ctx context.Context, sub submission) (*registered, *int64, error) {
+	violations := checkCallbackURL(sub.callbackURL)
+	budget, broken := budgetOf(sub.budgetUSD)
+	violations = append(violations, broken...)
+	if violations = append(violations, s.checkNotBefore(sub.notBefore)...); len(violations) > 0 {
+		return nil, nil, fault.Invalid(faultv1.ErrorReason_ERROR_REASON_INVALID_ARGUMENT, violations...)
+	}
+	if len(sub.input) > maxInputBytes {
+		return nil, nil, errTooLarge("the input, written as JSON,", len(sub.input), maxInputBytes)
+	}
+	pipeline, err := s.catalog.find(ctx, callerOf(ctx).tenant, sub.pipeline)
+	if err != nil {
+		return nil, nil, err
+	}
+	return pipeline, budget, pipeline.checkInput(sub.input)
 }
 
 // classOf applies the default lane.

@@ -40,7 +40,7 @@ func Build(ctx context.Context, p *boot.Process, cfg Config) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Service{config: cfg, clock: p.Clock, log: p.Log, metrics: newMetrics(p.Metrics), stopping: make(chan struct{})}
+	s := &Service{config: cfg, clock: p.Clock, ids: p.IDs, log: p.Log, metrics: newMetrics(p.Metrics), stopping: make(chan struct{})}
 	for _, open := range []func(context.Context, *boot.Process) error{s.openStore, s.openRedis, s.dialServices, s.listen} {
 		if err := open(ctx, p); err != nil {
 			return nil, err

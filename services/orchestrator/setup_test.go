@@ -15,7 +15,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
@@ -41,12 +40,11 @@ const (
 // testsAtOnce is how many parallel tests run beside each other: most of the time they wait.
 const testsAtOnce = "8"
 
-// A pool of go-redis whose server is away looks once a second whether it has been closed.
 func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", testsAtOnce); err != nil {
 		panic(err)
 	}
-	testkit.Main(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+	testkit.Main(m)
 }
 
 // stores are the database and the Redis keys that the replicas of a test share.

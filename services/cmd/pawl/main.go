@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	_ "time/tzdata" // schedules name time zones, and an image may have no table of them
 
 	"github.com/alecthomas/kong"
 
@@ -25,6 +26,7 @@ type cli struct {
 	Runs      client.Runs      `cmd:"" group:"Use it" help:"Submit runs, see how they fare, and watch, cancel or retry them."`
 	Documents client.Documents `cmd:"" group:"Use it" help:"Store documents and extract fields from them."`
 	Pipelines client.Pipelines `cmd:"" group:"Use it" help:"Check, store and list pipelines."`
+	Schedules client.Schedules `cmd:"" group:"Use it" help:"Start runs at times that repeat."`
 	Spend     client.Spend     `cmd:"" group:"Use it" help:"Show what was spent, by model, pipeline, day, tenant."`
 	Budget    client.Budget    `cmd:"" group:"Use it" help:"Show and set what a tenant may spend in a month."`
 	Limits    client.Limits    `cmd:"" group:"Use it" help:"Show how the limits of the models' providers stand: ceilings, requests in flight, callers in line."`

@@ -80,6 +80,7 @@ func (a *api) register(ctx context.Context) error {
 		pawlv1.RegisterDocumentServiceHandler,
 		pawlv1.RegisterJobServiceHandler,
 		pawlv1.RegisterBatchServiceHandler,
+		pawlv1.RegisterScheduleServiceHandler,
 		pawlv1.RegisterPipelineServiceHandler,
 		pawlv1.RegisterStatsServiceHandler,
 		pawlv1.RegisterTenantServiceHandler,

@@ -31,7 +31,7 @@ func allRoutes() routes {
 	var all routes
 	for _, file := range []protoreflect.FileDescriptor{
 		pawlv1.File_pawl_v1_run_proto, pawlv1.File_pawl_v1_document_proto,
-		pawlv1.File_pawl_v1_batch_proto,
+		pawlv1.File_pawl_v1_batch_proto, pawlv1.File_pawl_v1_schedule_proto,
 		pawlv1.File_pawl_v1_job_proto, pawlv1.File_pawl_v1_pipeline_proto, pawlv1.File_pawl_v1_stats_proto,
 		pawlv1.File_pawl_v1_tenant_proto,
 	} {

@@ -44,7 +44,7 @@ func TestMarshal(t *testing.T) {
 		"words of several parts":        {&pawlv1.GetRunResponse{Run: &pawlv1.Run{Status: pawlv1.RunStatus_RUN_STATUS_NEEDS_REVIEW}}, `{"run":{"status":"needs_review","current_step":null,"steps_done":0,"steps_total":0,"cost_so_far_usd":0}}`},
 		"an enumeration of the future":  {&pawlv1.CreateRunResponse{Status: 99}, `{"status":99,"replayed":false}`},
 		"64 bits stay a number":         {&pawlv1.Document{Bytes: 9007199254740993}, `{"bytes":9007199254740993}`},
-		"durations":                     {&pawlv1.ModelTry{Latency: durationpb.New(3500 * time.Millisecond)}, `{"try_no":0,"http_status":0,"input_tokens":0,"cached_input_tokens":0,"output_tokens":0,"latency":"3.500s"}`},
+		"durations":                     {&pawlv1.ModelTry{Latency: durationpb.New(3500 * time.Millisecond)}, `{"try_no":0,"http_status":0,"input_tokens":0,"cached_input_tokens":0,"output_tokens":0,"latency":"3.500s","cache_write_tokens":0,"reasoning_tokens":0}`},
 		"a false that matters":          {&pawlv1.ValidatePipelineResponse{}, `{"valid":false,"problems":[]}`},
 		"shard 0 is not no shard":       {&pawlv1.RunStep{Shard: proto.Int32(0)}, `{"shard":0,"attempt":0,"input_tokens":0,"output_tokens":0,"generation":0}`},
 		"values and structures inside":  {&pawlv1.Step{Name: "s", Kind: &pawlv1.Step_Transform{Transform: structpb.NewStringValue("${1}")}}, `{"name":"s","transform":"${1}"}`},
@@ -117,8 +117,8 @@ func TestUnmarshalRefuses(t *testing.T) {
 	}{
 		"no object":              {`[1]`, run, "", "must be an object, not a list (line 1, column 1)"},
 		"a null":                 {` null`, run, "", "must be an object, not null (line 1, column 2)"},
-		"unknown field":          {"{\n  \"pipline\": 1}", run, "pipline", "is not a field here; the fields are pipeline, input, entity_id, class, priority, labels, callback_url, budget_usd, deadline, idempotency_key (line 2, column 14)"},
-		"camelCase":              {`{"entityId":"x"}`, run, "entityId", "is not a field here; the fields are pipeline, input, entity_id, class, priority, labels, callback_url, budget_usd, deadline, idempotency_key (line 1, column 13)"},
+		"unknown field":          {"{\n  \"pipline\": 1}", run, "pipline", "is not a field here; the fields are pipeline, input, entity_id, class, priority, labels, callback_url, budget_usd, deadline, idempotency_key, not_before (line 2, column 14)"},
+		"camelCase":              {`{"entityId":"x"}`, run, "entityId", "is not a field here; the fields are pipeline, input, entity_id, class, priority, labels, callback_url, budget_usd, deadline, idempotency_key, not_before (line 1, column 13)"},
 		"given twice":            {`{"pipeline":"a","pipeline":"b"}`, run, "pipeline", "is given twice (line 1, column 28)"},
 		"number for a text":      {`{"budget_usd":0.5}`, run, "budget_usd", "must be a text, not 0.5 (line 1, column 15)"},
 		"text for a number":      {`{"priority":"1"}`, run, "priority", `must be a whole number from -2147483648 to 2147483647, not "1" (line 1, column 13)`},
@@ -197,7 +197,7 @@ func TestSetParameter(t *testing.T) {
 		values []string
 		want   string
 	}{
-		"unknown": {"pagesize", []string{"1"}, "is not a parameter here; the parameters are page_size, page_token, status, pipeline, entity_id, class, reason"},
+		"unknown": {"pagesize", []string{"1"}, "is not a parameter here; the parameters are page_size, page_token, status, pipeline, entity_id, class, reason, batch_id"},
 		"twice":   {"class", []string{"batch", "batch"}, "is given more than once"},
 		"number":  {"page_size", []string{"ten"}, `must be a whole number from -2147483648 to 2147483647, not "ten"`},
 		"UTF-8":   {"entity_id", []string{"a\xff"}, `must be a text in UTF-8, not "a\xff"`},

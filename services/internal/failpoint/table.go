@@ -14,6 +14,7 @@ func intake() []Point {
 	return []Point{
 		{Name: "intake.submit.checked", Durable: "nothing: the request is only checked", Missing: "the run"},
 		{Name: "intake.submit.created", Durable: "the run", Missing: "the client's answer, who repeats with its key"},
+		{Name: "intake.schedule.started", Durable: "the run of a schedule's time", Missing: "that this time is past: another replica comes to the same run"},
 	}
 }
 

@@ -183,6 +183,16 @@ var rows = []Row{
 		Doc: "The tenant has no such API key, or the caller may not see it.",
 	},
 	{
+		Reason: faultv1.ErrorReason_ERROR_REASON_SCHEDULE_NOT_FOUND, Code: codes.NotFound, HTTP: http.StatusNotFound,
+		Title: "Schedule not found", Retry: RetryNever,
+		Doc: "There is no such schedule, or it belongs to another tenant.",
+	},
+	{
+		Reason: faultv1.ErrorReason_ERROR_REASON_SCHEDULE_EXISTS, Code: codes.AlreadyExists, HTTP: http.StatusConflict,
+		Title: "Schedule exists", Retry: RetryNever,
+		Doc: "There is another schedule of that name; delete it first, or give this one another name.",
+	},
+	{
 		Reason: faultv1.ErrorReason_ERROR_REASON_PIPELINE_INVALID, Code: codes.InvalidArgument, HTTP: http.StatusBadRequest,
 		Title: "Invalid pipeline", Retry: RetryNever,
 		Doc: "The pipeline has errors; the violations give line and column.",

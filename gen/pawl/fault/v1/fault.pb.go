@@ -93,6 +93,10 @@ const (
 	ErrorReason_ERROR_REASON_TENANT_NOT_FOUND ErrorReason = 31
 	// The tenant has no such API key (or the caller may not see it).
 	ErrorReason_ERROR_REASON_API_KEY_NOT_FOUND ErrorReason = 32
+	// The tenant has no such schedule.
+	ErrorReason_ERROR_REASON_SCHEDULE_NOT_FOUND ErrorReason = 40
+	// The tenant has another schedule of this name.
+	ErrorReason_ERROR_REASON_SCHEDULE_EXISTS ErrorReason = 41
 )
 
 // Enum value maps for ErrorReason.
@@ -131,6 +135,8 @@ var (
 		30: "ERROR_REASON_CALL_NOT_FOUND",
 		31: "ERROR_REASON_TENANT_NOT_FOUND",
 		32: "ERROR_REASON_API_KEY_NOT_FOUND",
+		40: "ERROR_REASON_SCHEDULE_NOT_FOUND",
+		41: "ERROR_REASON_SCHEDULE_EXISTS",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":             0,
@@ -166,6 +172,8 @@ var (
 		"ERROR_REASON_CALL_NOT_FOUND":          30,
 		"ERROR_REASON_TENANT_NOT_FOUND":        31,
 		"ERROR_REASON_API_KEY_NOT_FOUND":       32,
+		"ERROR_REASON_SCHEDULE_NOT_FOUND":      40,
+		"ERROR_REASON_SCHEDULE_EXISTS":         41,
 	}
 )
 
@@ -200,7 +208,7 @@ var File_pawl_fault_v1_fault_proto protoreflect.FileDescriptor
 
 const file_pawl_fault_v1_fault_proto_rawDesc = "" +
 	"\n" +
-	"\x19pawl/fault/v1/fault.proto\x12\rpawl.fault.v1*\xe6\b\n" +
+	"\x19pawl/fault/v1/fault.proto\x12\rpawl.fault.v1*\xad\t\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15ERROR_REASON_INTERNAL\x10\x01\x12!\n" +
@@ -235,7 +243,9 @@ const file_pawl_fault_v1_fault_proto_rawDesc = "" +
 	"\x1aERROR_REASON_ETAG_MISMATCH\x10\x1d\x12\x1f\n" +
 	"\x1bERROR_REASON_CALL_NOT_FOUND\x10\x1e\x12!\n" +
 	"\x1dERROR_REASON_TENANT_NOT_FOUND\x10\x1f\x12\"\n" +
-	"\x1eERROR_REASON_API_KEY_NOT_FOUND\x10 B)Z'pawl.internal/gen/pawl/fault/v1;faultv1b\x06proto3"
+	"\x1eERROR_REASON_API_KEY_NOT_FOUND\x10 \x12#\n" +
+	"\x1fERROR_REASON_SCHEDULE_NOT_FOUND\x10(\x12 \n" +
+	"\x1cERROR_REASON_SCHEDULE_EXISTS\x10)B)Z'pawl.internal/gen/pawl/fault/v1;faultv1b\x06proto3"
 
 var (
 	file_pawl_fault_v1_fault_proto_rawDescOnce sync.Once

@@ -3,3 +3,28 @@
 //   sqlc v1.31.1
 
 package db
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+type AccessSchedule struct {
+	Tenant      string
+	Name        string
+	ID          uuid.UUID
+	Cron        string
+	TimeZone    string
+	Overlap     string
+	CatchUp     time.Duration
+	Run         []byte
+	CreatedBy   string
+	CreatedAt   time.Time
+	Paused      bool
+	NextAt      time.Time
+	TakenUntil  time.Time
+	LastAt      *time.Time
+	LastRunID   *uuid.UUID
+	LastProblem string
+}
