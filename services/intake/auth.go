@@ -92,6 +92,7 @@ func leastRole(method string) store.Role {
 		return store.RoleViewer
 	case pawlv1.RunService_CreateRun_FullMethodName,
 		pawlv1.RunService_CancelRun_FullMethodName,
+		pawlv1.RunService_PromoteRun_FullMethodName,
 		pawlv1.DocumentService_CreateDocument_FullMethodName,
 		pawlv1.DocumentService_ExtractDocument_FullMethodName,
 		pawlv1.JobService_CreateJob_FullMethodName:

@@ -58,12 +58,16 @@ func (s *Service) submit(ctx context.Context, sub submission) (*systemv1.CreateR
 	if err != nil {
 		return nil, err
 	}
+	key, err := pipeline.concurrencyKey(sub.input)
+	if err != nil {
+		return nil, err
+	}
 	failpoint.Hit("intake.submit.checked")
 	created, err := s.orchestrator.CreateRun(ctx, &systemv1.CreateRunRequest{
 		Tenant: callerOf(ctx).tenant, Idempotency: sub.idempotency, Pipeline: pipeline.ref, Input: sub.input,
 		EntityId: sub.entityID, DocumentId: sub.documentID, Class: classOf(sub.class), Priority: sub.priority,
 		Labels: sub.labels, CallbackUrl: sub.callbackURL, BudgetPicoUsd: budget, Deadline: sub.deadline, Kind: sub.kind,
-		NotBefore: sub.notBefore,
+		NotBefore: sub.notBefore, ConcurrencyKey: key,
 	})
 	if err != nil {
 		return nil, err
@@ -146,6 +150,16 @@ func (r *registered) checkInput(input []byte) error {
 		violations[i] = fault.Violation{Field: inputField + dotted(v.Path), Message: v.Message}
 	}
 	return fault.Invalid(faultv1.ErrorReason_ERROR_REASON_INPUT_INVALID, violations...).WithMeta("pipeline", r.ref)
+}
+
+// concurrencyKey evaluates the key under which the run counts against the pipeline's limit of runs.
+func (r *registered) concurrencyKey(input []byte) (string, error) {
+	key, err := r.compiled.ConcurrencyKey(input)
+	if err != nil {
+		return "", fault.Invalid(faultv1.ErrorReason_ERROR_REASON_INPUT_INVALID,
+			fault.Violation{Field: inputField, Message: err.Error()}).WithMeta("pipeline", r.ref)
+	}
+	return key, nil
 }
 
 // dotted writes a JSON Pointer as the paths of requests are written: /pages/2/title is .pages[2].title.

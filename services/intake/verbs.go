@@ -73,6 +73,23 @@ func (s *Service) RerunRun(ctx context.Context, req *pawlv1.RerunRunRequest) (*p
 	return &pawlv1.RerunRunResponse{Run: again.GetRun()}, nil
 }
 
+// PromoteRun moves a run to another lane.
+func (s *Service) PromoteRun(ctx context.Context, req *pawlv1.PromoteRunRequest) (*pawlv1.PromoteRunResponse, error) {
+	etag, err := etagOf(ctx, req.GetEtag())
+	if err != nil {
+		return nil, err
+	}
+	who := callerOf(ctx)
+	promoted, err := s.orchestrator.PromoteRun(ctx, &systemv1.PromoteRunRequest{
+		Tenant: who.tenant, RunId: req.GetRunId(), Actor: who.actor(), Reason: req.GetReason(),
+		Class: classOf(req.GetClass()), Etag: etag,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &pawlv1.PromoteRunResponse{Run: promoted.GetRun()}, nil
+}
+
 // etagOf returns the etag that the call is bound to: in the request or in the header If-Match, with quotes or without; empty
 // for a call that is bound to none, which "*" says too.
 func etagOf(ctx context.Context, field string) (string, error) {

@@ -30,6 +30,7 @@ func storePipeline(c *pipeline.Compiled) (*store.Pipeline, error) {
 		Digest: c.Digest, Name: c.Name, Version: c.Version, OutputStep: c.ResultStep.Name, Callbacks: c.CallbackEvents,
 		NoCalls: !slices.ContainsFunc(c.Steps, func(s *pipeline.Step) bool { return s.Kind == pipeline.LLM }),
 		Labels:  c.Labels, Inputs: make([]store.StepInputs, len(c.Steps)),
+		MaxSteps: c.MaxSteps, MaxRuns: c.MaxRuns,
 		Interactive: planOf(c, pawlv1.RunClass_RUN_CLASS_INTERACTIVE), Batch: planOf(c, pawlv1.RunClass_RUN_CLASS_BATCH),
 	}
 	if c.Budget > 0 {

@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -30,7 +31,7 @@ const (
 )
 
 // dispatcher keeps the streams short: it moves READY steps to them only while their window has room, so that the backlog
-// lives in PostgreSQL, and every tenant gets its turn. As long as nothing waits it only measures the load once a second:
+// lives in PostgreSQL, and every tenant gets its share. As long as nothing waits it only measures the load once a second:
 // groups fill the windows themselves.
 type dispatcher struct {
 	store   *store.Store
@@ -47,17 +48,18 @@ type queue struct {
 	class machine.Class
 	// size is the window.
 	size int
-	// ahead are READY steps that were read ahead, in the order in which they go.
-	ahead []store.ReadyStep
-	// all says that no others waited when they were read; mark is for Window.Drained.
-	all  bool
-	mark int64
+	// ahead are READY steps that were read ahead, by tenant, in turn.
+	ahead []store.Waiting
+	// all says that no other tenants waited when they were read, and capped that caps held steps back; mark is for
+	// Window.Drained.
+	all, capped bool
+	mark        int64
 	// stale is when they are to be read anew, and pause how long they had to last.
 	stale time.Time
 	pause time.Duration
-	// lastServed is the tenant whose step was dispatched last.
-	lastServed string
-	rate       rate
+	turns turns
+	lines store.Lines
+	rate  rate
 }
 
 func newDispatcher(s *store.Store, c clock.Clock, log *slog.Logger, m *metrics) *dispatcher {
@@ -129,6 +131,9 @@ func (d *dispatcher) measure(ctx context.Context) error {
 	for i, q := range d.queues {
 		before[i] = window.Room(q.class)
 	}
+	if err := d.store.LoadPolicies(ctx); err != nil {
+		return err
+	}
 	load, err := d.store.Load(ctx)
 	if err != nil {
 		return err
@@ -139,12 +144,21 @@ func (d *dispatcher) measure(ctx context.Context) error {
 		q.size = windowSize(now.Slots, q.rate.perSecond(began, window.Left(q.class)))
 		// A step that left meanwhile may be missing in the load and have given its room back too: its room counts once.
 		window.Adjust(q.class, q.size-now.Dispatched-max(before[i], window.Room(q.class)))
-		if now.Waiting {
-			window.Wait(q.class) // perhaps another replica has left them
-		}
+		d.remind(q, now)
 	}
 	d.measured = began.Add(max(measureEvery, measureShare*d.clock.Now().Sub(began)))
 	return nil
+}
+
+// remind has the steps looked at that wait, since another replica may have left them, or made room under their caps. Where
+// caps hold some back, others are not kept waiting for that look.
+func (d *dispatcher) remind(q *queue, now store.Load) {
+	switch {
+	case now.Waiting && !q.capped:
+		d.store.Window().Wait(q.class)
+	case now.Waiting || now.Lined:
+		d.store.Window().Line(q.class)
+	}
 }
 
 // windowSize is how many steps of a class may be queued or running.
@@ -156,24 +170,34 @@ func windowSize(slots int, perSecond float64) int {
 func (d *dispatcher) fill(ctx context.Context, q *queue) (more bool, err error) {
 	window := d.store.Window()
 	room := window.Room(q.class)
-	if _, waiting := window.Waiting(q.class); room <= 0 || !waiting {
+	if room <= 0 || !d.waits(q.class) {
 		return false, nil
 	}
 	if err := d.look(ctx, q); err != nil {
 		return false, err
 	}
-	next := q.ahead[:min(room, len(q.ahead))]
-	q.ahead = q.ahead[len(next):]
-	if len(q.ahead) == 0 && q.all {
+	next, ahead, dry := q.turns.deal(q.ahead, room)
+	q.ahead = ahead
+	switch {
+	case dry:
+		q.stale = time.Time{}
+		window.Line(q.class)
+	case len(ahead) == 0 && q.all:
 		window.Drained(q.class, q.mark)
+	case len(ahead) > 0:
+		window.Line(q.class)
 	}
 	if len(next) == 0 {
 		return false, nil
 	}
-	q.lastServed = next[len(next)-1].Tenant
 	dispatched, err := d.dispatch(ctx, q, next)
-	_, waiting := window.Waiting(q.class)
-	return waiting && dispatched > 0 && window.Room(q.class) > 0, err
+	return d.waits(q.class) && dispatched > 0 && window.Room(q.class) > 0, err
+}
+
+// waits reports whether steps of the class wait, or such as wait for caps may be able to go.
+func (d *dispatcher) waits(class machine.Class) bool {
+	_, waiting := d.store.Window().Waiting(class)
+	return waiting || d.store.Window().Lined(class)
 }
 
 // look reads READY steps ahead, unless there are some that are fresh enough: as many as the class can take until the next
@@ -183,12 +207,19 @@ func (d *dispatcher) look(ctx context.Context, q *queue) error {
 	if len(q.ahead) > 0 && began.Before(q.stale) {
 		return nil
 	}
-	mark, _ := d.store.Window().Waiting(q.class)
-	ahead, all, err := d.store.Ready(ctx, q.class, q.lastServed, readAhead(q.size, q.pause))
+	window := d.store.Window()
+	mark, _ := window.Waiting(q.class)
+	window.Look(q.class)
+	look, err := d.store.Ready(ctx, q.class, q.turns.done, readAhead(q.size, q.pause), &q.lines)
 	if err != nil {
+		window.Line(q.class)
 		return err
 	}
-	q.ahead, q.all, q.mark = ahead, all, mark
+	window.Looked(q.class, look.Capped)
+	q.ahead, q.all, q.capped, q.mark = look.Tenants, look.All, look.Capped, mark
+	if look.All {
+		q.turns.keep(look.Tenants)
+	}
 	q.pause = lookPause(d.clock.Now().Sub(began))
 	q.stale = began.Add(q.pause)
 	return nil
@@ -202,12 +233,12 @@ func readAhead(window int, pause time.Duration) int { return window * (1 + int(p
 
 // dispatch takes room for the steps and has them dispatched, and returns how many were. The others have been dispatched by
 // another replica, or do not wait any more: what was read ahead is out of date.
-func (d *dispatcher) dispatch(ctx context.Context, q *queue, steps []store.ReadyStep) (int, error) {
+func (d *dispatcher) dispatch(ctx context.Context, q *queue, steps []store.Ref) (int, error) {
 	window := d.store.Window()
 	window.Adjust(q.class, -len(steps))
 	events := make([]*store.Event, len(steps))
 	for i, step := range steps {
-		events[i] = &store.Event{Ref: step.Ref, Make: func(r machine.Ref, _ time.Time) machine.Event {
+		events[i] = &store.Event{Ref: step, Dispatch: true, Make: func(r machine.Ref, _ time.Time) machine.Event {
 			return machine.Dispatched{Ref: r}
 		}}
 	}
@@ -216,8 +247,11 @@ func (d *dispatcher) dispatch(ctx context.Context, q *queue, steps []store.Ready
 	failpoint.Hit("orchestrator.dispatch.committed")
 	dispatched := 0
 	for _, err := range errs {
-		if err == nil {
+		switch {
+		case err == nil:
 			dispatched++
+		case errors.Is(err, store.ErrCapped):
+			window.Line(q.class)
 		}
 	}
 	if dispatched < len(steps) {

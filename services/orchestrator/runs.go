@@ -55,6 +55,7 @@ func (s *Service) newRun(req *systemv1.CreateRunRequest) (*store.NewRun, error) 
 		Pipeline: plain(name), Version: plain(version), Input: input, EntityID: plain(req.GetEntityId()), DocumentID: document,
 		Class: classOf(req.GetClass()), Priority: int(req.GetPriority()), Labels: plainLabels(req.GetLabels()),
 		CallbackURL: plain(req.GetCallbackUrl()), Deadline: req.GetDeadline().AsDuration(),
+		ConcurrencyKey: plain(req.GetConcurrencyKey()),
 	}
 	if req.BudgetPicoUsd != nil {
 		budget := money.Pico(req.GetBudgetPicoUsd())

@@ -90,6 +90,19 @@ func (s *Service) RerunRun(ctx context.Context, req *systemv1.RerunRunRequest) (
 	return &systemv1.RerunRunResponse{Run: run}, nil
 }
 
+// PromoteRun moves a run to another lane.
+func (s *Service) PromoteRun(ctx context.Context, req *systemv1.PromoteRunRequest) (*systemv1.PromoteRunResponse, error) {
+	class := classOf(req.GetClass())
+	run, err := s.decide(ctx, req, order{
+		event: machine.KindPromoted, shard: store.Whole, asked: store.Asked{Class: class},
+		make: func(by machine.Actor, _ machine.Ref) machine.Event { return machine.Promoted{Actor: by, Class: class} },
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &systemv1.PromoteRunResponse{Run: run}, nil
+}
+
 // decide carries out what a person has decided about a run, and returns the run as it then is.
 func (s *Service) decide(ctx context.Context, req verb, o order) (*pawlv1.Run, error) {
 	e, err := eventOf(req, o)

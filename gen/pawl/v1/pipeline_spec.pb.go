@@ -60,7 +60,9 @@ type PipelineSpec struct {
 	// What becomes of outside effects when a run fails: `keep` (default) or `undo`.
 	OnFailure string `protobuf:"bytes,11,opt,name=on_failure,json=onFailure,proto3" json:"on_failure,omitempty"`
 	// What becomes of outside effects when a run is cancelled: `keep` (default) or `undo`.
-	OnCancel      string `protobuf:"bytes,12,opt,name=on_cancel,json=onCancel,proto3" json:"on_cancel,omitempty"`
+	OnCancel string `protobuf:"bytes,12,opt,name=on_cancel,json=onCancel,proto3" json:"on_cancel,omitempty"`
+	// How much of the pipeline may happen at once, over all its runs of the tenant. Default: as much as there is room for.
+	Concurrency   *PipelineConcurrency `protobuf:"bytes,13,opt,name=concurrency,proto3" json:"concurrency,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -179,6 +181,81 @@ func (x *PipelineSpec) GetOnCancel() string {
 	return ""
 }
 
+func (x *PipelineSpec) GetConcurrency() *PipelineConcurrency {
+	if x != nil {
+		return x.Concurrency
+	}
+	return nil
+}
+
+// PipelineConcurrency bounds what happens at once. What finds no room waits in order, holds no slot of a runner, and is in
+// nobody's way but its own pipeline's, or its own key's.
+type PipelineConcurrency struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many steps (and shards of fan-outs) may be on their way to a runner or executed at once. Runs of versions without
+	// `concurrency` do not count.
+	MaxSteps *int32 `protobuf:"varint,1,opt,name=max_steps,json=maxSteps,proto3,oneof" json:"max_steps,omitempty"`
+	// A template of `input`, such as "${input.customer}". Of the runs for which it gives the same text, at most
+	// `max_runs` are begun and not finished; the others wait for their turn. It is evaluated when the run is submitted; a run
+	// for which it gives nothing is not bounded.
+	Key string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	// How many runs of the same key may be begun and not finished. Default: 1.
+	MaxRuns       *int32 `protobuf:"varint,3,opt,name=max_runs,json=maxRuns,proto3,oneof" json:"max_runs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PipelineConcurrency) Reset() {
+	*x = PipelineConcurrency{}
+	mi := &file_pawl_v1_pipeline_spec_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PipelineConcurrency) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PipelineConcurrency) ProtoMessage() {}
+
+func (x *PipelineConcurrency) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_pipeline_spec_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PipelineConcurrency.ProtoReflect.Descriptor instead.
+func (*PipelineConcurrency) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_pipeline_spec_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *PipelineConcurrency) GetMaxSteps() int32 {
+	if x != nil && x.MaxSteps != nil {
+		return *x.MaxSteps
+	}
+	return 0
+}
+
+func (x *PipelineConcurrency) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *PipelineConcurrency) GetMaxRuns() int32 {
+	if x != nil && x.MaxRuns != nil {
+		return *x.MaxRuns
+	}
+	return 0
+}
+
 // Step is one unit of work: it has an input, an output, and fails or succeeds alone.
 type Step struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -237,7 +314,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_pawl_v1_pipeline_spec_proto_msgTypes[1]
+	mi := &file_pawl_v1_pipeline_spec_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -249,7 +326,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_pipeline_spec_proto_msgTypes[1]
+	mi := &file_pawl_v1_pipeline_spec_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -262,7 +339,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_pipeline_spec_proto_rawDescGZIP(), []int{1}
+	return file_pawl_v1_pipeline_spec_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Step) GetName() string {
@@ -474,7 +551,7 @@ type LlmStep struct {
 
 func (x *LlmStep) Reset() {
 	*x = LlmStep{}
-	mi := &file_pawl_v1_pipeline_spec_proto_msgTypes[2]
+	mi := &file_pawl_v1_pipeline_spec_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -486,7 +563,7 @@ func (x *LlmStep) String() string {
 func (*LlmStep) ProtoMessage() {}
 
 func (x *LlmStep) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_pipeline_spec_proto_msgTypes[2]
+	mi := &file_pawl_v1_pipeline_spec_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -499,7 +576,7 @@ func (x *LlmStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmStep.ProtoReflect.Descriptor instead.
 func (*LlmStep) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_pipeline_spec_proto_rawDescGZIP(), []int{2}
+	return file_pawl_v1_pipeline_spec_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *LlmStep) GetRoute() string {
@@ -588,7 +665,7 @@ type ValidateStep struct {
 
 func (x *ValidateStep) Reset() {
 	*x = ValidateStep{}
-	mi := &file_pawl_v1_pipeline_spec_proto_msgTypes[3]
+	mi := &file_pawl_v1_pipeline_spec_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -600,7 +677,7 @@ func (x *ValidateStep) String() string {
 func (*ValidateStep) ProtoMessage() {}
 
 func (x *ValidateStep) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_pipeline_spec_proto_msgTypes[3]
+	mi := &file_pawl_v1_pipeline_spec_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -613,7 +690,7 @@ func (x *ValidateStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidateStep.ProtoReflect.Descriptor instead.
 func (*ValidateStep) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_pipeline_spec_proto_rawDescGZIP(), []int{3}
+	return file_pawl_v1_pipeline_spec_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ValidateStep) GetValue() *structpb.Value {
@@ -650,7 +727,7 @@ type ValidateRule struct {
 
 func (x *ValidateRule) Reset() {
 	*x = ValidateRule{}
-	mi := &file_pawl_v1_pipeline_spec_proto_msgTypes[4]
+	mi := &file_pawl_v1_pipeline_spec_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -662,7 +739,7 @@ func (x *ValidateRule) String() string {
 func (*ValidateRule) ProtoMessage() {}
 
 func (x *ValidateRule) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_pipeline_spec_proto_msgTypes[4]
+	mi := &file_pawl_v1_pipeline_spec_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -675,7 +752,7 @@ func (x *ValidateRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidateRule.ProtoReflect.Descriptor instead.
 func (*ValidateRule) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_pipeline_spec_proto_rawDescGZIP(), []int{4}
+	return file_pawl_v1_pipeline_spec_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ValidateRule) GetExpr() string {
@@ -713,7 +790,7 @@ type RetryPolicy struct {
 
 func (x *RetryPolicy) Reset() {
 	*x = RetryPolicy{}
-	mi := &file_pawl_v1_pipeline_spec_proto_msgTypes[5]
+	mi := &file_pawl_v1_pipeline_spec_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -725,7 +802,7 @@ func (x *RetryPolicy) String() string {
 func (*RetryPolicy) ProtoMessage() {}
 
 func (x *RetryPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_pipeline_spec_proto_msgTypes[5]
+	mi := &file_pawl_v1_pipeline_spec_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -738,7 +815,7 @@ func (x *RetryPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryPolicy.ProtoReflect.Descriptor instead.
 func (*RetryPolicy) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_pipeline_spec_proto_rawDescGZIP(), []int{5}
+	return file_pawl_v1_pipeline_spec_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RetryPolicy) GetMaxAttempts() int32 {
@@ -787,7 +864,7 @@ type RepairPolicy struct {
 
 func (x *RepairPolicy) Reset() {
 	*x = RepairPolicy{}
-	mi := &file_pawl_v1_pipeline_spec_proto_msgTypes[6]
+	mi := &file_pawl_v1_pipeline_spec_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -799,7 +876,7 @@ func (x *RepairPolicy) String() string {
 func (*RepairPolicy) ProtoMessage() {}
 
 func (x *RepairPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_pipeline_spec_proto_msgTypes[6]
+	mi := &file_pawl_v1_pipeline_spec_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -812,7 +889,7 @@ func (x *RepairPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RepairPolicy.ProtoReflect.Descriptor instead.
 func (*RepairPolicy) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_pipeline_spec_proto_rawDescGZIP(), []int{6}
+	return file_pawl_v1_pipeline_spec_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RepairPolicy) GetAttempts() int32 {
@@ -837,7 +914,7 @@ type ReviewPolicy struct {
 
 func (x *ReviewPolicy) Reset() {
 	*x = ReviewPolicy{}
-	mi := &file_pawl_v1_pipeline_spec_proto_msgTypes[7]
+	mi := &file_pawl_v1_pipeline_spec_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -849,7 +926,7 @@ func (x *ReviewPolicy) String() string {
 func (*ReviewPolicy) ProtoMessage() {}
 
 func (x *ReviewPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_pipeline_spec_proto_msgTypes[7]
+	mi := &file_pawl_v1_pipeline_spec_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -862,7 +939,7 @@ func (x *ReviewPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReviewPolicy.ProtoReflect.Descriptor instead.
 func (*ReviewPolicy) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_pipeline_spec_proto_rawDescGZIP(), []int{7}
+	return file_pawl_v1_pipeline_spec_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ReviewPolicy) GetWhen() string {
@@ -897,7 +974,7 @@ type CallbackPolicy struct {
 
 func (x *CallbackPolicy) Reset() {
 	*x = CallbackPolicy{}
-	mi := &file_pawl_v1_pipeline_spec_proto_msgTypes[8]
+	mi := &file_pawl_v1_pipeline_spec_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -909,7 +986,7 @@ func (x *CallbackPolicy) String() string {
 func (*CallbackPolicy) ProtoMessage() {}
 
 func (x *CallbackPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_pipeline_spec_proto_msgTypes[8]
+	mi := &file_pawl_v1_pipeline_spec_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -922,7 +999,7 @@ func (x *CallbackPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallbackPolicy.ProtoReflect.Descriptor instead.
 func (*CallbackPolicy) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_pipeline_spec_proto_rawDescGZIP(), []int{8}
+	return file_pawl_v1_pipeline_spec_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CallbackPolicy) GetEvents() []string {
@@ -936,7 +1013,7 @@ var File_pawl_v1_pipeline_spec_proto protoreflect.FileDescriptor
 
 const file_pawl_v1_pipeline_spec_proto_rawDesc = "" +
 	"\n" +
-	"\x1bpawl/v1/pipeline_spec.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\"\xb2\b\n" +
+	"\x1bpawl/v1/pipeline_spec.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\"\xf2\b\n" +
 	"\fPipelineSpec\x12\xb5\x01\n" +
 	"\x04name\x18\x01 \x01(\tB\xa0\x01\xbaH\x9c\x01\xba\x01\x98\x01\n" +
 	"\x04name\x12hmust begin with a lower-case letter and have only lower-case letters, digits and underscores, 63 at most\x1a&this.matches('^[a-z][a-z0-9_]{0,62}$')R\x04name\x12u\n" +
@@ -956,10 +1033,19 @@ const file_pawl_v1_pipeline_spec_proto_rawDesc = "" +
 	" \x03(\v2!.pawl.v1.PipelineSpec.LabelsEntryB\x17\xbaH\x14\x9a\x01\x11\x10 \"\x06r\x04\x10\x01\x18?*\x05r\x03\x18\xff\x01R\x06labels\x123\n" +
 	"\n" +
 	"on_failure\x18\v \x01(\tB\x14\xbaH\x11\xd8\x01\x01r\fR\x04keepR\x04undoR\tonFailure\x121\n" +
-	"\ton_cancel\x18\f \x01(\tB\x14\xbaH\x11\xd8\x01\x01r\fR\x04keepR\x04undoR\bonCancel\x1a9\n" +
+	"\ton_cancel\x18\f \x01(\tB\x14\xbaH\x11\xd8\x01\x01r\fR\x04keepR\x04undoR\bonCancel\x12>\n" +
+	"\vconcurrency\x18\r \x01(\v2\x1c.pawl.v1.PipelineConcurrencyR\vconcurrency\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xcb\b\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa7\x01\n" +
+	"\x13PipelineConcurrency\x12-\n" +
+	"\tmax_steps\x18\x01 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x01H\x00R\bmaxSteps\x88\x01\x01\x12\x1a\n" +
+	"\x03key\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xe8\aR\x03key\x12*\n" +
+	"\bmax_runs\x18\x03 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\x90N(\x01H\x01R\amaxRuns\x88\x01\x01B\f\n" +
+	"\n" +
+	"_max_stepsB\v\n" +
+	"\t_max_runs\"\xcb\b\n" +
 	"\x04Step\x12\xb5\x01\n" +
 	"\x04name\x18\x01 \x01(\tB\xa0\x01\xbaH\x9c\x01\xba\x01\x98\x01\n" +
 	"\x04name\x12hmust begin with a lower-case letter and have only lower-case letters, digits and underscores, 63 at most\x1a&this.matches('^[a-z][a-z0-9_]{0,62}$')R\x04name\x12\x18\n" +
@@ -1041,49 +1127,51 @@ func file_pawl_v1_pipeline_spec_proto_rawDescGZIP() []byte {
 	return file_pawl_v1_pipeline_spec_proto_rawDescData
 }
 
-var file_pawl_v1_pipeline_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_pawl_v1_pipeline_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_pawl_v1_pipeline_spec_proto_goTypes = []any{
-	(*PipelineSpec)(nil),       // 0: pawl.v1.PipelineSpec
-	(*Step)(nil),               // 1: pawl.v1.Step
-	(*LlmStep)(nil),            // 2: pawl.v1.LlmStep
-	(*ValidateStep)(nil),       // 3: pawl.v1.ValidateStep
-	(*ValidateRule)(nil),       // 4: pawl.v1.ValidateRule
-	(*RetryPolicy)(nil),        // 5: pawl.v1.RetryPolicy
-	(*RepairPolicy)(nil),       // 6: pawl.v1.RepairPolicy
-	(*ReviewPolicy)(nil),       // 7: pawl.v1.ReviewPolicy
-	(*CallbackPolicy)(nil),     // 8: pawl.v1.CallbackPolicy
-	nil,                        // 9: pawl.v1.PipelineSpec.LabelsEntry
-	(*structpb.Struct)(nil),    // 10: google.protobuf.Struct
-	(*structpb.ListValue)(nil), // 11: google.protobuf.ListValue
-	(*structpb.Value)(nil),     // 12: google.protobuf.Value
+	(*PipelineSpec)(nil),        // 0: pawl.v1.PipelineSpec
+	(*PipelineConcurrency)(nil), // 1: pawl.v1.PipelineConcurrency
+	(*Step)(nil),                // 2: pawl.v1.Step
+	(*LlmStep)(nil),             // 3: pawl.v1.LlmStep
+	(*ValidateStep)(nil),        // 4: pawl.v1.ValidateStep
+	(*ValidateRule)(nil),        // 5: pawl.v1.ValidateRule
+	(*RetryPolicy)(nil),         // 6: pawl.v1.RetryPolicy
+	(*RepairPolicy)(nil),        // 7: pawl.v1.RepairPolicy
+	(*ReviewPolicy)(nil),        // 8: pawl.v1.ReviewPolicy
+	(*CallbackPolicy)(nil),      // 9: pawl.v1.CallbackPolicy
+	nil,                         // 10: pawl.v1.PipelineSpec.LabelsEntry
+	(*structpb.Struct)(nil),     // 11: google.protobuf.Struct
+	(*structpb.ListValue)(nil),  // 12: google.protobuf.ListValue
+	(*structpb.Value)(nil),      // 13: google.protobuf.Value
 }
 var file_pawl_v1_pipeline_spec_proto_depIdxs = []int32{
-	10, // 0: pawl.v1.PipelineSpec.input:type_name -> google.protobuf.Struct
-	1,  // 1: pawl.v1.PipelineSpec.steps:type_name -> pawl.v1.Step
-	8,  // 2: pawl.v1.PipelineSpec.callback:type_name -> pawl.v1.CallbackPolicy
-	9,  // 3: pawl.v1.PipelineSpec.labels:type_name -> pawl.v1.PipelineSpec.LabelsEntry
-	11, // 4: pawl.v1.Step.needs:type_name -> google.protobuf.ListValue
-	2,  // 5: pawl.v1.Step.llm:type_name -> pawl.v1.LlmStep
-	12, // 6: pawl.v1.Step.transform:type_name -> google.protobuf.Value
-	3,  // 7: pawl.v1.Step.validate:type_name -> pawl.v1.ValidateStep
-	5,  // 8: pawl.v1.Step.retry:type_name -> pawl.v1.RetryPolicy
-	6,  // 9: pawl.v1.Step.repair:type_name -> pawl.v1.RepairPolicy
-	7,  // 10: pawl.v1.Step.review:type_name -> pawl.v1.ReviewPolicy
-	12, // 11: pawl.v1.LlmStep.messages:type_name -> google.protobuf.Value
-	10, // 12: pawl.v1.LlmStep.output_schema:type_name -> google.protobuf.Struct
-	12, // 13: pawl.v1.LlmStep.temperature:type_name -> google.protobuf.Value
-	12, // 14: pawl.v1.LlmStep.top_p:type_name -> google.protobuf.Value
-	12, // 15: pawl.v1.LlmStep.max_output_tokens:type_name -> google.protobuf.Value
-	12, // 16: pawl.v1.LlmStep.stop:type_name -> google.protobuf.Value
-	12, // 17: pawl.v1.LlmStep.seed:type_name -> google.protobuf.Value
-	12, // 18: pawl.v1.ValidateStep.value:type_name -> google.protobuf.Value
-	10, // 19: pawl.v1.ValidateStep.schema:type_name -> google.protobuf.Struct
-	4,  // 20: pawl.v1.ValidateStep.rules:type_name -> pawl.v1.ValidateRule
-	21, // [21:21] is the sub-list for method output_type
-	21, // [21:21] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	11, // 0: pawl.v1.PipelineSpec.input:type_name -> google.protobuf.Struct
+	2,  // 1: pawl.v1.PipelineSpec.steps:type_name -> pawl.v1.Step
+	9,  // 2: pawl.v1.PipelineSpec.callback:type_name -> pawl.v1.CallbackPolicy
+	10, // 3: pawl.v1.PipelineSpec.labels:type_name -> pawl.v1.PipelineSpec.LabelsEntry
+	1,  // 4: pawl.v1.PipelineSpec.concurrency:type_name -> pawl.v1.PipelineConcurrency
+	12, // 5: pawl.v1.Step.needs:type_name -> google.protobuf.ListValue
+	3,  // 6: pawl.v1.Step.llm:type_name -> pawl.v1.LlmStep
+	13, // 7: pawl.v1.Step.transform:type_name -> google.protobuf.Value
+	4,  // 8: pawl.v1.Step.validate:type_name -> pawl.v1.ValidateStep
+	6,  // 9: pawl.v1.Step.retry:type_name -> pawl.v1.RetryPolicy
+	7,  // 10: pawl.v1.Step.repair:type_name -> pawl.v1.RepairPolicy
+	8,  // 11: pawl.v1.Step.review:type_name -> pawl.v1.ReviewPolicy
+	13, // 12: pawl.v1.LlmStep.messages:type_name -> google.protobuf.Value
+	11, // 13: pawl.v1.LlmStep.output_schema:type_name -> google.protobuf.Struct
+	13, // 14: pawl.v1.LlmStep.temperature:type_name -> google.protobuf.Value
+	13, // 15: pawl.v1.LlmStep.top_p:type_name -> google.protobuf.Value
+	13, // 16: pawl.v1.LlmStep.max_output_tokens:type_name -> google.protobuf.Value
+	13, // 17: pawl.v1.LlmStep.stop:type_name -> google.protobuf.Value
+	13, // 18: pawl.v1.LlmStep.seed:type_name -> google.protobuf.Value
+	13, // 19: pawl.v1.ValidateStep.value:type_name -> google.protobuf.Value
+	11, // 20: pawl.v1.ValidateStep.schema:type_name -> google.protobuf.Struct
+	5,  // 21: pawl.v1.ValidateStep.rules:type_name -> pawl.v1.ValidateRule
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_pipeline_spec_proto_init() }
@@ -1091,19 +1179,20 @@ func file_pawl_v1_pipeline_spec_proto_init() {
 	if File_pawl_v1_pipeline_spec_proto != nil {
 		return
 	}
-	file_pawl_v1_pipeline_spec_proto_msgTypes[1].OneofWrappers = []any{
+	file_pawl_v1_pipeline_spec_proto_msgTypes[1].OneofWrappers = []any{}
+	file_pawl_v1_pipeline_spec_proto_msgTypes[2].OneofWrappers = []any{
 		(*Step_Llm)(nil),
 		(*Step_Transform)(nil),
 		(*Step_Validate)(nil),
 	}
-	file_pawl_v1_pipeline_spec_proto_msgTypes[5].OneofWrappers = []any{}
+	file_pawl_v1_pipeline_spec_proto_msgTypes[6].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_pipeline_spec_proto_rawDesc), len(file_pawl_v1_pipeline_spec_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -2779,6 +2779,125 @@ func (x *RerunRunResponse) GetRun() *Run {
 	return nil
 }
 
+// PromoteRunRequest names a run and a lane.
+type PromoteRunRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The run's id.
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The lane in which the run goes on; INTERACTIVE if not given.
+	Class RunClass `protobuf:"varint,2,opt,name=class,proto3,enum=pawl.v1.RunClass" json:"class,omitempty"`
+	// Why, for the journal.
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The run's etag as it was shown, as with CancelRun.
+	Etag          string `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PromoteRunRequest) Reset() {
+	*x = PromoteRunRequest{}
+	mi := &file_pawl_v1_run_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PromoteRunRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PromoteRunRequest) ProtoMessage() {}
+
+func (x *PromoteRunRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PromoteRunRequest.ProtoReflect.Descriptor instead.
+func (*PromoteRunRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *PromoteRunRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *PromoteRunRequest) GetClass() RunClass {
+	if x != nil {
+		return x.Class
+	}
+	return RunClass_RUN_CLASS_UNSPECIFIED
+}
+
+func (x *PromoteRunRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *PromoteRunRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+// PromoteRunResponse carries the run as it is now.
+type PromoteRunResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The run.
+	Run           *Run `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PromoteRunResponse) Reset() {
+	*x = PromoteRunResponse{}
+	mi := &file_pawl_v1_run_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PromoteRunResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PromoteRunResponse) ProtoMessage() {}
+
+func (x *PromoteRunResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PromoteRunResponse.ProtoReflect.Descriptor instead.
+func (*PromoteRunResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *PromoteRunResponse) GetRun() *Run {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
 var File_pawl_v1_run_proto protoreflect.FileDescriptor
 
 const file_pawl_v1_run_proto_rawDesc = "" +
@@ -3040,6 +3159,14 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x06no_nul\x12%must not contain the character U+0000\x1a\x18!this.contains('\\u0000')r\x05\x10\x01\x18\xf4\x03R\x06reason\x12\x1b\n" +
 	"\x04etag\x18\x05 \x01(\tB\a\xbaH\x04r\x02\x18@R\x04etag\"2\n" +
 	"\x10RerunRunResponse\x12\x1e\n" +
+	"\x03run\x18\x01 \x01(\v2\f.pawl.v1.RunR\x03run\"\xf2\x01\n" +
+	"\x11PromoteRunRequest\x12\x1f\n" +
+	"\x06run_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x05runId\x121\n" +
+	"\x05class\x18\x02 \x01(\x0e2\x11.pawl.v1.RunClassB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05class\x12l\n" +
+	"\x06reason\x18\x03 \x01(\tBT\xbaHQ\xba\x01I\n" +
+	"\x06no_nul\x12%must not contain the character U+0000\x1a\x18!this.contains('\\u0000')r\x03\x18\xf4\x03R\x06reason\x12\x1b\n" +
+	"\x04etag\x18\x04 \x01(\tB\a\xbaH\x04r\x02\x18@R\x04etag\"4\n" +
+	"\x12PromoteRunResponse\x12\x1e\n" +
 	"\x03run\x18\x01 \x01(\v2\f.pawl.v1.RunR\x03run*\xd6\x01\n" +
 	"\tRunStatus\x12\x1a\n" +
 	"\x16RUN_STATUS_UNSPECIFIED\x10\x00\x12\x15\n" +
@@ -3070,7 +3197,8 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\bRunClass\x12\x19\n" +
 	"\x15RUN_CLASS_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15RUN_CLASS_INTERACTIVE\x10\x01\x12\x13\n" +
-	"\x0fRUN_CLASS_BATCH\x10\x022\x98\t\n" +
+	"\x0fRUN_CLASS_BATCH\x10\x022\x8d\n" +
+	"\n" +
 	"\n" +
 	"RunService\x12Z\n" +
 	"\tCreateRun\x12\x19.pawl.v1.CreateRunRequest\x1a\x1a.pawl.v1.CreateRunResponse\"\x16\x82\xd3\xe4\x93\x02\r:\x01*\"\b/v1/runs\x90\x02\x02\x12s\n" +
@@ -3085,7 +3213,9 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\bWatchRun\x12\x18.pawl.v1.WatchRunRequest\x1a\x19.pawl.v1.WatchRunResponse\"\x000\x01\x12o\n" +
 	"\tCancelRun\x12\x19.pawl.v1.CancelRunRequest\x1a\x1a.pawl.v1.CancelRunResponse\"+\x82\xd3\xe4\x93\x02\":\x01*b\x03run\"\x18/v1/runs/{run_id}:cancel\x90\x02\x02\x12h\n" +
 	"\bRetryRun\x12\x18.pawl.v1.RetryRunRequest\x1a\x19.pawl.v1.RetryRunResponse\"'\x82\xd3\xe4\x93\x02!:\x01*b\x03run\"\x17/v1/runs/{run_id}:retry\x12h\n" +
-	"\bRerunRun\x12\x18.pawl.v1.RerunRunRequest\x1a\x19.pawl.v1.RerunRunResponse\"'\x82\xd3\xe4\x93\x02!:\x01*b\x03run\"\x17/v1/runs/{run_id}:rerunB\"Z pawl.internal/gen/pawl/v1;pawlv1b\x06proto3"
+	"\bRerunRun\x12\x18.pawl.v1.RerunRunRequest\x1a\x19.pawl.v1.RerunRunResponse\"'\x82\xd3\xe4\x93\x02!:\x01*b\x03run\"\x17/v1/runs/{run_id}:rerun\x12s\n" +
+	"\n" +
+	"PromoteRun\x12\x1a.pawl.v1.PromoteRunRequest\x1a\x1b.pawl.v1.PromoteRunResponse\",\x82\xd3\xe4\x93\x02#:\x01*b\x03run\"\x19/v1/runs/{run_id}:promote\x90\x02\x02B\"Z pawl.internal/gen/pawl/v1;pawlv1b\x06proto3"
 
 var (
 	file_pawl_v1_run_proto_rawDescOnce sync.Once
@@ -3100,7 +3230,7 @@ func file_pawl_v1_run_proto_rawDescGZIP() []byte {
 }
 
 var file_pawl_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_pawl_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_pawl_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_pawl_v1_run_proto_goTypes = []any{
 	(RunStatus)(0),                // 0: pawl.v1.RunStatus
 	(StepStatus)(0),               // 1: pawl.v1.StepStatus
@@ -3134,32 +3264,34 @@ var file_pawl_v1_run_proto_goTypes = []any{
 	(*RetryRunResponse)(nil),      // 29: pawl.v1.RetryRunResponse
 	(*RerunRunRequest)(nil),       // 30: pawl.v1.RerunRunRequest
 	(*RerunRunResponse)(nil),      // 31: pawl.v1.RerunRunResponse
-	nil,                           // 32: pawl.v1.Run.LabelsEntry
-	nil,                           // 33: pawl.v1.CreateRunRequest.LabelsEntry
-	(*JsonValue)(nil),             // 34: pawl.v1.JsonValue
-	(*timestamppb.Timestamp)(nil), // 35: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 36: google.protobuf.Duration
+	(*PromoteRunRequest)(nil),     // 32: pawl.v1.PromoteRunRequest
+	(*PromoteRunResponse)(nil),    // 33: pawl.v1.PromoteRunResponse
+	nil,                           // 34: pawl.v1.Run.LabelsEntry
+	nil,                           // 35: pawl.v1.CreateRunRequest.LabelsEntry
+	(*JsonValue)(nil),             // 36: pawl.v1.JsonValue
+	(*timestamppb.Timestamp)(nil), // 37: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 38: google.protobuf.Duration
 }
 var file_pawl_v1_run_proto_depIdxs = []int32{
 	0,  // 0: pawl.v1.Run.status:type_name -> pawl.v1.RunStatus
 	2,  // 1: pawl.v1.Run.class:type_name -> pawl.v1.RunClass
-	32, // 2: pawl.v1.Run.labels:type_name -> pawl.v1.Run.LabelsEntry
+	34, // 2: pawl.v1.Run.labels:type_name -> pawl.v1.Run.LabelsEntry
 	4,  // 3: pawl.v1.Run.shards:type_name -> pawl.v1.ShardCount
-	34, // 4: pawl.v1.Run.result:type_name -> pawl.v1.JsonValue
+	36, // 4: pawl.v1.Run.result:type_name -> pawl.v1.JsonValue
 	5,  // 5: pawl.v1.Run.blockage:type_name -> pawl.v1.Blockage
-	35, // 6: pawl.v1.Run.created_at:type_name -> google.protobuf.Timestamp
-	35, // 7: pawl.v1.Run.started_at:type_name -> google.protobuf.Timestamp
-	35, // 8: pawl.v1.Run.finished_at:type_name -> google.protobuf.Timestamp
-	35, // 9: pawl.v1.Run.deadline_at:type_name -> google.protobuf.Timestamp
-	35, // 10: pawl.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
-	35, // 11: pawl.v1.Run.not_before:type_name -> google.protobuf.Timestamp
-	35, // 12: pawl.v1.Blockage.since:type_name -> google.protobuf.Timestamp
-	35, // 13: pawl.v1.Blockage.auto_resolves_at:type_name -> google.protobuf.Timestamp
-	34, // 14: pawl.v1.CreateRunRequest.input:type_name -> pawl.v1.JsonValue
+	37, // 6: pawl.v1.Run.created_at:type_name -> google.protobuf.Timestamp
+	37, // 7: pawl.v1.Run.started_at:type_name -> google.protobuf.Timestamp
+	37, // 8: pawl.v1.Run.finished_at:type_name -> google.protobuf.Timestamp
+	37, // 9: pawl.v1.Run.deadline_at:type_name -> google.protobuf.Timestamp
+	37, // 10: pawl.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
+	37, // 11: pawl.v1.Run.not_before:type_name -> google.protobuf.Timestamp
+	37, // 12: pawl.v1.Blockage.since:type_name -> google.protobuf.Timestamp
+	37, // 13: pawl.v1.Blockage.auto_resolves_at:type_name -> google.protobuf.Timestamp
+	36, // 14: pawl.v1.CreateRunRequest.input:type_name -> pawl.v1.JsonValue
 	2,  // 15: pawl.v1.CreateRunRequest.class:type_name -> pawl.v1.RunClass
-	33, // 16: pawl.v1.CreateRunRequest.labels:type_name -> pawl.v1.CreateRunRequest.LabelsEntry
-	36, // 17: pawl.v1.CreateRunRequest.deadline:type_name -> google.protobuf.Duration
-	35, // 18: pawl.v1.CreateRunRequest.not_before:type_name -> google.protobuf.Timestamp
+	35, // 16: pawl.v1.CreateRunRequest.labels:type_name -> pawl.v1.CreateRunRequest.LabelsEntry
+	38, // 17: pawl.v1.CreateRunRequest.deadline:type_name -> google.protobuf.Duration
+	37, // 18: pawl.v1.CreateRunRequest.not_before:type_name -> google.protobuf.Timestamp
 	0,  // 19: pawl.v1.CreateRunResponse.status:type_name -> pawl.v1.RunStatus
 	3,  // 20: pawl.v1.GetRunResponse.run:type_name -> pawl.v1.Run
 	0,  // 21: pawl.v1.ListRunsRequest.status:type_name -> pawl.v1.RunStatus
@@ -3167,57 +3299,61 @@ var file_pawl_v1_run_proto_depIdxs = []int32{
 	3,  // 23: pawl.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
 	14, // 24: pawl.v1.ListRunStepsResponse.steps:type_name -> pawl.v1.RunStep
 	1,  // 25: pawl.v1.RunStep.status:type_name -> pawl.v1.StepStatus
-	34, // 26: pawl.v1.RunStep.output:type_name -> pawl.v1.JsonValue
-	35, // 27: pawl.v1.RunStep.queued_at:type_name -> google.protobuf.Timestamp
-	35, // 28: pawl.v1.RunStep.started_at:type_name -> google.protobuf.Timestamp
-	35, // 29: pawl.v1.RunStep.finished_at:type_name -> google.protobuf.Timestamp
-	35, // 30: pawl.v1.RunStep.next_at:type_name -> google.protobuf.Timestamp
+	36, // 26: pawl.v1.RunStep.output:type_name -> pawl.v1.JsonValue
+	37, // 27: pawl.v1.RunStep.queued_at:type_name -> google.protobuf.Timestamp
+	37, // 28: pawl.v1.RunStep.started_at:type_name -> google.protobuf.Timestamp
+	37, // 29: pawl.v1.RunStep.finished_at:type_name -> google.protobuf.Timestamp
+	37, // 30: pawl.v1.RunStep.next_at:type_name -> google.protobuf.Timestamp
 	17, // 31: pawl.v1.ListRunEventsResponse.events:type_name -> pawl.v1.RunEvent
-	35, // 32: pawl.v1.RunEvent.at:type_name -> google.protobuf.Timestamp
-	34, // 33: pawl.v1.RunEvent.detail:type_name -> pawl.v1.JsonValue
+	37, // 32: pawl.v1.RunEvent.at:type_name -> google.protobuf.Timestamp
+	36, // 33: pawl.v1.RunEvent.detail:type_name -> pawl.v1.JsonValue
 	20, // 34: pawl.v1.ListRunCallsResponse.calls:type_name -> pawl.v1.ModelCall
-	35, // 35: pawl.v1.ModelCall.created_at:type_name -> google.protobuf.Timestamp
-	35, // 36: pawl.v1.ModelCall.finished_at:type_name -> google.protobuf.Timestamp
+	37, // 35: pawl.v1.ModelCall.created_at:type_name -> google.protobuf.Timestamp
+	37, // 36: pawl.v1.ModelCall.finished_at:type_name -> google.protobuf.Timestamp
 	21, // 37: pawl.v1.ModelCall.tries:type_name -> pawl.v1.ModelTry
 	2,  // 38: pawl.v1.ModelCall.class:type_name -> pawl.v1.RunClass
-	34, // 39: pawl.v1.ModelCall.request:type_name -> pawl.v1.JsonValue
-	35, // 40: pawl.v1.ModelCall.corrected_at:type_name -> google.protobuf.Timestamp
-	36, // 41: pawl.v1.ModelTry.latency:type_name -> google.protobuf.Duration
-	36, // 42: pawl.v1.ModelTry.permit_wait:type_name -> google.protobuf.Duration
-	35, // 43: pawl.v1.ModelTry.sent_at:type_name -> google.protobuf.Timestamp
-	36, // 44: pawl.v1.ModelTry.first_byte:type_name -> google.protobuf.Duration
+	36, // 39: pawl.v1.ModelCall.request:type_name -> pawl.v1.JsonValue
+	37, // 40: pawl.v1.ModelCall.corrected_at:type_name -> google.protobuf.Timestamp
+	38, // 41: pawl.v1.ModelTry.latency:type_name -> google.protobuf.Duration
+	38, // 42: pawl.v1.ModelTry.permit_wait:type_name -> google.protobuf.Duration
+	37, // 43: pawl.v1.ModelTry.sent_at:type_name -> google.protobuf.Timestamp
+	38, // 44: pawl.v1.ModelTry.first_byte:type_name -> google.protobuf.Duration
 	20, // 45: pawl.v1.GetRunCallResponse.call:type_name -> pawl.v1.ModelCall
 	3,  // 46: pawl.v1.WatchRunResponse.run:type_name -> pawl.v1.Run
 	3,  // 47: pawl.v1.CancelRunResponse.run:type_name -> pawl.v1.Run
 	3,  // 48: pawl.v1.RetryRunResponse.run:type_name -> pawl.v1.Run
 	3,  // 49: pawl.v1.RerunRunResponse.run:type_name -> pawl.v1.Run
-	6,  // 50: pawl.v1.RunService.CreateRun:input_type -> pawl.v1.CreateRunRequest
-	8,  // 51: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
-	10, // 52: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
-	12, // 53: pawl.v1.RunService.ListRunSteps:input_type -> pawl.v1.ListRunStepsRequest
-	15, // 54: pawl.v1.RunService.ListRunEvents:input_type -> pawl.v1.ListRunEventsRequest
-	18, // 55: pawl.v1.RunService.ListRunCalls:input_type -> pawl.v1.ListRunCallsRequest
-	22, // 56: pawl.v1.RunService.GetRunCall:input_type -> pawl.v1.GetRunCallRequest
-	24, // 57: pawl.v1.RunService.WatchRun:input_type -> pawl.v1.WatchRunRequest
-	26, // 58: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
-	28, // 59: pawl.v1.RunService.RetryRun:input_type -> pawl.v1.RetryRunRequest
-	30, // 60: pawl.v1.RunService.RerunRun:input_type -> pawl.v1.RerunRunRequest
-	7,  // 61: pawl.v1.RunService.CreateRun:output_type -> pawl.v1.CreateRunResponse
-	9,  // 62: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
-	11, // 63: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
-	13, // 64: pawl.v1.RunService.ListRunSteps:output_type -> pawl.v1.ListRunStepsResponse
-	16, // 65: pawl.v1.RunService.ListRunEvents:output_type -> pawl.v1.ListRunEventsResponse
-	19, // 66: pawl.v1.RunService.ListRunCalls:output_type -> pawl.v1.ListRunCallsResponse
-	23, // 67: pawl.v1.RunService.GetRunCall:output_type -> pawl.v1.GetRunCallResponse
-	25, // 68: pawl.v1.RunService.WatchRun:output_type -> pawl.v1.WatchRunResponse
-	27, // 69: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
-	29, // 70: pawl.v1.RunService.RetryRun:output_type -> pawl.v1.RetryRunResponse
-	31, // 71: pawl.v1.RunService.RerunRun:output_type -> pawl.v1.RerunRunResponse
-	61, // [61:72] is the sub-list for method output_type
-	50, // [50:61] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	2,  // 50: pawl.v1.PromoteRunRequest.class:type_name -> pawl.v1.RunClass
+	3,  // 51: pawl.v1.PromoteRunResponse.run:type_name -> pawl.v1.Run
+	6,  // 52: pawl.v1.RunService.CreateRun:input_type -> pawl.v1.CreateRunRequest
+	8,  // 53: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
+	10, // 54: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
+	12, // 55: pawl.v1.RunService.ListRunSteps:input_type -> pawl.v1.ListRunStepsRequest
+	15, // 56: pawl.v1.RunService.ListRunEvents:input_type -> pawl.v1.ListRunEventsRequest
+	18, // 57: pawl.v1.RunService.ListRunCalls:input_type -> pawl.v1.ListRunCallsRequest
+	22, // 58: pawl.v1.RunService.GetRunCall:input_type -> pawl.v1.GetRunCallRequest
+	24, // 59: pawl.v1.RunService.WatchRun:input_type -> pawl.v1.WatchRunRequest
+	26, // 60: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
+	28, // 61: pawl.v1.RunService.RetryRun:input_type -> pawl.v1.RetryRunRequest
+	30, // 62: pawl.v1.RunService.RerunRun:input_type -> pawl.v1.RerunRunRequest
+	32, // 63: pawl.v1.RunService.PromoteRun:input_type -> pawl.v1.PromoteRunRequest
+	7,  // 64: pawl.v1.RunService.CreateRun:output_type -> pawl.v1.CreateRunResponse
+	9,  // 65: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
+	11, // 66: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
+	13, // 67: pawl.v1.RunService.ListRunSteps:output_type -> pawl.v1.ListRunStepsResponse
+	16, // 68: pawl.v1.RunService.ListRunEvents:output_type -> pawl.v1.ListRunEventsResponse
+	19, // 69: pawl.v1.RunService.ListRunCalls:output_type -> pawl.v1.ListRunCallsResponse
+	23, // 70: pawl.v1.RunService.GetRunCall:output_type -> pawl.v1.GetRunCallResponse
+	25, // 71: pawl.v1.RunService.WatchRun:output_type -> pawl.v1.WatchRunResponse
+	27, // 72: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
+	29, // 73: pawl.v1.RunService.RetryRun:output_type -> pawl.v1.RetryRunResponse
+	31, // 74: pawl.v1.RunService.RerunRun:output_type -> pawl.v1.RerunRunResponse
+	33, // 75: pawl.v1.RunService.PromoteRun:output_type -> pawl.v1.PromoteRunResponse
+	64, // [64:76] is the sub-list for method output_type
+	52, // [52:64] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_run_proto_init() }
@@ -3238,7 +3374,7 @@ func file_pawl_v1_run_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_run_proto_rawDesc), len(file_pawl_v1_run_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   31,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -30,6 +30,7 @@ const (
 	RunService_CancelRun_FullMethodName     = "/pawl.v1.RunService/CancelRun"
 	RunService_RetryRun_FullMethodName      = "/pawl.v1.RunService/RetryRun"
 	RunService_RerunRun_FullMethodName      = "/pawl.v1.RunService/RerunRun"
+	RunService_PromoteRun_FullMethodName    = "/pawl.v1.RunService/PromoteRun"
 )
 
 // RunServiceClient is the client API for RunService service.
@@ -65,6 +66,9 @@ type RunServiceClient interface {
 	// RerunRun runs a step and all that depend on it again, in a new generation: their models are asked anew, and their earlier
 	// results are kept in the history. The run has ended, or waits for a person. What it spends adds to what it has spent.
 	RerunRun(ctx context.Context, in *RerunRunRequest, opts ...grpc.CallOption) (*RerunRunResponse, error)
+	// PromoteRun moves a run that has not ended to another lane: one of a batch that somebody waits for now goes on as
+	// interactive. What is running goes on. A run that is in the lane already stays as it is.
+	PromoteRun(ctx context.Context, in *PromoteRunRequest, opts ...grpc.CallOption) (*PromoteRunResponse, error)
 }
 
 type runServiceClient struct {
@@ -194,6 +198,16 @@ func (c *runServiceClient) RerunRun(ctx context.Context, in *RerunRunRequest, op
 	return out, nil
 }
 
+func (c *runServiceClient) PromoteRun(ctx context.Context, in *PromoteRunRequest, opts ...grpc.CallOption) (*PromoteRunResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PromoteRunResponse)
+	err := c.cc.Invoke(ctx, RunService_PromoteRun_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // RunServiceServer is the server API for RunService service.
 // All implementations must embed UnimplementedRunServiceServer
 // for forward compatibility.
@@ -227,6 +241,9 @@ type RunServiceServer interface {
 	// RerunRun runs a step and all that depend on it again, in a new generation: their models are asked anew, and their earlier
 	// results are kept in the history. The run has ended, or waits for a person. What it spends adds to what it has spent.
 	RerunRun(context.Context, *RerunRunRequest) (*RerunRunResponse, error)
+	// PromoteRun moves a run that has not ended to another lane: one of a batch that somebody waits for now goes on as
+	// interactive. What is running goes on. A run that is in the lane already stays as it is.
+	PromoteRun(context.Context, *PromoteRunRequest) (*PromoteRunResponse, error)
 	mustEmbedUnimplementedRunServiceServer()
 }
 
@@ -269,6 +286,9 @@ func (UnimplementedRunServiceServer) RetryRun(context.Context, *RetryRunRequest)
 }
 func (UnimplementedRunServiceServer) RerunRun(context.Context, *RerunRunRequest) (*RerunRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RerunRun not implemented")
+}
+func (UnimplementedRunServiceServer) PromoteRun(context.Context, *PromoteRunRequest) (*PromoteRunResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PromoteRun not implemented")
 }
 func (UnimplementedRunServiceServer) mustEmbedUnimplementedRunServiceServer() {}
 func (UnimplementedRunServiceServer) testEmbeddedByValue()                    {}
@@ -482,6 +502,24 @@ func _RunService_RerunRun_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RunService_PromoteRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PromoteRunRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).PromoteRun(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_PromoteRun_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).PromoteRun(ctx, req.(*PromoteRunRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // RunService_ServiceDesc is the grpc.ServiceDesc for RunService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -528,6 +566,10 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RerunRun",
 			Handler:    _RunService_RerunRun_Handler,
+		},
+		{
+			MethodName: "PromoteRun",
+			Handler:    _RunService_PromoteRun_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -49,6 +49,7 @@ func (b *build) pipeline() *Compiled {
 	b.compiled.Budget = b.budget(path{"budget_usd"})
 	b.compiled.input = b.schema(path{"input"})
 	b.input = shapeOfSchema(b.doc.root.field("input"))
+	b.concurrency(path{"concurrency"})
 	b.steps()
 	b.result(path{"output"})
 	return b.compiled

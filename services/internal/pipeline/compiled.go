@@ -31,8 +31,12 @@ type Compiled struct {
 	UndoOnFailure, UndoOnCancel bool
 	// ResultStep is the step whose output is the run's result.
 	ResultStep *Step
+	// MaxSteps is how many steps of all its runs may be dispatched and not finished at once, and MaxRuns how many runs with
+	// equal ConcurrencyKey begun and not finished; 0 for no limit.
+	MaxSteps, MaxRuns int
 
 	input *Schema
+	key   *expr.Template
 }
 
 // Refs says what an evaluation refers to, so that only that is loaded.

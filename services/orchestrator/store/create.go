@@ -52,6 +52,8 @@ type NewRun struct {
 	Priority    int
 	Labels      map[string]string
 	CallbackURL string
+	// ConcurrencyKey is the value of the pipeline's concurrency key; empty if it has none.
+	ConcurrencyKey string
 	// Budget and Deadline are nil and 0 for the pipeline's own.
 	Budget   *money.Pico
 	Deadline time.Duration
@@ -289,7 +291,7 @@ func (c *creation) create(n *NewRun) error {
 	plan := p.Plan(n.Class)
 	r := &run{
 		id: n.ID, tenant: n.Tenant, entityID: n.EntityID, labels: labels, callback: n.CallbackURL,
-		budget: cmp.Or(n.Budget, p.Budget), priority: int32(n.Priority), created: n, pipeline: p, plan: plan,
+		budget: cmp.Or(n.Budget, p.Budget), priority: int32(n.Priority), key: n.ConcurrencyKey, created: n, pipeline: p, plan: plan,
 		head: *machine.NewRun(plan, n.Class, c.now, n.NotBefore, n.Deadline), rows: machine.NewRows(nil, nil),
 	}
 	c.runs[n.ID] = r
@@ -337,6 +339,7 @@ func (g *group) saveCreated(r *run) error {
 	p.DeadlinesAt, p.PausedAt = append(p.DeadlinesAt, now.deadline), append(p.PausedAt, now.paused)
 	p.CancelsRequestedAt = append(p.CancelsRequestedAt, now.cancel)
 	p.StartedAt, p.FinishedAt = append(p.StartedAt, now.started), append(p.FinishedAt, now.finished)
+	p.ConcurrencyKeys = append(p.ConcurrencyKeys, n.ConcurrencyKey)
 	return nil
 }
 

@@ -33,6 +33,8 @@ type Asked struct {
 	// Undo says whether effects are undone; nil leaves it to the pipeline.
 	Undo        *bool `json:"undo,omitempty"`
 	KeepEffects bool  `json:"keep_effects,omitempty"`
+	// Class is the lane to which the run goes.
+	Class machine.Class `json:"class,omitempty"`
 }
 
 // record is the form that is stored; empty when nothing was asked.

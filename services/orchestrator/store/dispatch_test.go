@@ -31,12 +31,32 @@ func (b *bench) waiting(name, tenant string, priority int, begun bool, age time.
 // ready returns the names of the steps that go next.
 func (b *bench) ready(lastServed string, most int) (names []string, all bool) {
 	b.t.Helper()
-	ready, all, err := b.store.Ready(b.t.Context(), machine.Batch, lastServed, most)
-	require.NoError(b.t, err)
-	for _, step := range ready {
-		names = append(names, step.Step)
+	look := b.look(machine.Batch, lastServed, most)
+	all = look.All
+	for _, w := range look.Tenants {
+		all = all && !w.More
+		for _, step := range w.Steps {
+			names = append(names, step.Step)
+		}
 	}
 	return names, all
+}
+
+// look looks at the READY steps of a class.
+func (b *bench) look(class machine.Class, lastServed string, most int) store.Look {
+	b.t.Helper()
+	look, err := b.store.Ready(b.t.Context(), class, lastServed, most, &store.Lines{})
+	require.NoError(b.t, err)
+	return look
+}
+
+// readyRefs returns the steps that go next of a class.
+func (b *bench) readyRefs(class machine.Class) (refs []store.Ref) {
+	b.t.Helper()
+	for _, w := range b.look(class, "", 100).Tenants {
+		refs = append(refs, w.Steps...)
+	}
+	return refs
 }
 
 // awaitWake waits until the dispatcher is woken.
@@ -69,8 +89,9 @@ func TestReadyStepsOfATenantInOrder(t *testing.T) {
 	require.Equal(t, []string{"urgent", "begun, old"}, names)
 }
 
-// Tenants take turns, beginning behind the one that was served last, so that a long backlog of one does not delay others.
-func TestTenantsTakeTurns(t *testing.T) {
+// Tenants are looked at in turn, beginning behind the one whose turn was last, so that a long backlog of one does not delay
+// others.
+func TestTenantsAreLookedAtInTurn(t *testing.T) {
 	t.Parallel()
 	b := closed(t)
 	for i := range 20 {
@@ -82,9 +103,9 @@ func TestTenantsTakeTurns(t *testing.T) {
 
 	names, all := b.ready("", 9)
 	require.False(t, all)
-	require.Equal(t, []string{"a0", "b0", "c0", "a1", "c1", "a2"}, names)
+	require.Equal(t, []string{"a0", "a1", "a2", "b0", "c0", "c1"}, names)
 	names, _ = b.ready("a", 9)
-	require.Equal(t, []string{"b0", "c0", "a0", "c1", "a1", "a2"}, names)
+	require.Equal(t, []string{"b0", "c0", "c1", "a0", "a1", "a2"}, names)
 	names, _ = b.ready("b", 2)
 	require.Equal(t, []string{"c0", "a0"}, names, "no more tenants than asked for")
 	names, all = b.ready("c", 100)
@@ -92,10 +113,7 @@ func TestTenantsTakeTurns(t *testing.T) {
 	require.Len(t, names, 23)
 	names, _ = b.ready("nobody", 2)
 	require.Equal(t, []string{"a0", "b0"}, names)
-	nothing, all, err := b.store.Ready(t.Context(), machine.Interactive, "", 10)
-	require.NoError(t, err)
-	require.True(t, all)
-	require.Empty(t, nothing)
+	require.Equal(t, store.Look{All: true}, b.look(machine.Interactive, "", 10))
 }
 
 func TestLoadOfTheClasses(t *testing.T) {
@@ -130,9 +148,7 @@ func TestWaitingStepsAreToldWhenTheyCanBeSeen(t *testing.T) {
 		created := make(chan error, 1)
 		go func() { created <- b.store.CreateRun(t.Context(), n) }()
 		b.awaitWake()
-		ready, _, err := b.store.Ready(t.Context(), machine.Interactive, "", 100)
-		require.NoError(t, err)
-		require.Len(t, ready, i+1)
+		require.Len(t, b.readyRefs(machine.Interactive), i+1)
 		require.NoError(t, <-created)
 	}
 }
@@ -166,8 +182,7 @@ func TestPausedStepsAreNotInTheWay(t *testing.T) {
 		b.submit(&store.Event{Ref: store.OfRun(run), Make: func(machine.Ref, time.Time) machine.Event { return ev }})
 	}
 	waiting := func() int {
-		ready, _, err := b.store.Ready(t.Context(), machine.Interactive, "", 100)
-		require.NoError(t, err)
+		ready := b.readyRefs(machine.Interactive)
 		load, err := b.store.Load(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, len(ready) > 0, load[machine.Interactive].Waiting)
@@ -198,8 +213,7 @@ func TestPromotedRunIsDispatched(t *testing.T) {
 		return machine.Promoted{Class: machine.Interactive}
 	}})
 	b.awaitWake()
-	ready, _, err := b.store.Ready(t.Context(), machine.Interactive, "", 100)
-	require.NoError(t, err)
+	ready := b.readyRefs(machine.Interactive)
 	require.Len(t, ready, 1)
 	require.Equal(t, n.ID, ready[0].RunID)
 }

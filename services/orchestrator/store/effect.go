@@ -24,6 +24,7 @@ func (g *group) effect(r *run, effect machine.Effect, by *Event) {
 	case machine.Dispatchable:
 		g.ready = append(g.ready, readyStep{run: r, ref: e.Ref, class: e.Class})
 	case machine.Publish:
+		g.takeSeat(r)
 		g.notices.Entries = append(g.notices.Entries, Entry{
 			Class: e.Class, Ref: Ref{RunID: r.id, Step: r.name(e.Step), Shard: e.Shard, Generation: e.Generation},
 		})

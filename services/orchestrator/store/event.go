@@ -41,6 +41,8 @@ type Event struct {
 	Tenant string
 	// Claim marks claims: their groups commit asynchronously, since a lost claim only means claiming again.
 	Claim bool
+	// Dispatch marks the events by which the dispatcher asks for a step: caps may refuse them, with ErrCapped.
+	Dispatch bool
 	// Report is what an outcome brings beside the machine's event; nil for other events.
 	Report *Report
 	// Decision is set for what a person has decided.

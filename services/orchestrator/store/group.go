@@ -43,6 +43,7 @@ type group struct {
 	admitted map[machine.Class]int
 	// waiting are the classes in which steps wait for the dispatcher.
 	waiting map[machine.Class]bool
+	caps    caps
 	// conflict says that the group must be split; single that it cannot be.
 	conflict, single bool
 	// durable says that the commit must be on disk before anybody is answered.
@@ -84,6 +85,14 @@ func (g *group) announce() {
 	for class := range g.waiting {
 		g.store.window.Wait(class)
 	}
+	for class := range g.caps.lined {
+		g.store.window.Line(class)
+	}
+	if g.caps.freed { // caps are of both classes together
+		for _, class := range machine.AllClasses() {
+			g.store.window.Free(class)
+		}
+	}
 	g.store.publish(g.notices)
 }
 
@@ -93,6 +102,7 @@ func (s *Store) newGroup(tx pgx.Tx, durable bool) *group {
 		store: s, pipe: p, query: db.New(p), durable: durable,
 		runs: map[uuid.UUID]*run{}, admitted: map[machine.Class]int{}, waiting: map[machine.Class]bool{},
 		freed: map[machine.Class]int{},
+		caps:  caps{rooms: map[string]*allowance{}, holders: map[seat]int{}, lined: map[machine.Class]bool{}},
 	}
 }
 
@@ -120,6 +130,9 @@ func (g *group) carryOut(ctx context.Context, events []*Event) error {
 	}
 	if g.conflict {
 		return errConflict
+	}
+	if err := g.prepareDispatch(ctx, events); err != nil {
+		return fmt.Errorf("decide about caps: %w", err)
 	}
 	for _, e := range events {
 		if e.refused == nil {
@@ -156,6 +169,10 @@ func (g *group) carryOutOn(r *run, e *Event) {
 	if isClaim && g.oversize[e] {
 		ev = g.inputTooLarge(r, claimed)
 	}
+	if e.Dispatch && g.before.Status == machine.StepReady && !g.admit(r) {
+		e.refused = ErrCapped
+		return
+	}
 	outcome, err := g.transition(r, ev, e)
 	switch {
 	case isClaim && g.oversize[e]:
@@ -174,6 +191,9 @@ func (g *group) carryOutOn(r *run, e *Event) {
 	}
 	if inFlight(g.before) && !inFlight(r.row(ref.Key)) {
 		g.freed[g.before.Class]++
+		if g.cappedRun(r) {
+			g.caps.freed = true
+		}
 	}
 }
 
@@ -215,7 +235,7 @@ func (g *group) transition(r *run, ev machine.Event, by *Event) (machine.Outcome
 
 // finish dispatches what there is room for, and writes what has changed.
 func (g *group) finish(ctx context.Context) error {
-	if err := g.dispatch(); err != nil {
+	if err := g.dispatch(ctx); err != nil {
 		return err
 	}
 	for _, r := range g.order {
@@ -248,17 +268,23 @@ type readyStep struct {
 }
 
 // dispatch makes QUEUED at once what has become READY, as far as nothing waits and the window has room.
-func (g *group) dispatch() error {
+func (g *group) dispatch(ctx context.Context) error {
+	left, err := g.admitReady(ctx)
+	if err != nil {
+		return fmt.Errorf("decide about caps: %w", err)
+	}
 	room := map[machine.Class]int{}
-	for _, step := range g.ready {
-		room[step.class]++
+	for i, step := range g.ready {
+		if !left[i] {
+			room[step.class]++
+		}
 	}
 	for class, n := range room {
 		room[class] = g.store.window.Admit(class, n)
 		g.admitted[class] += room[class]
 	}
-	for _, step := range g.ready {
-		if !step.waits() {
+	for i, step := range g.ready {
+		if left[i] || !step.waits() {
 			continue
 		}
 		if room[step.class] == 0 {

@@ -35,6 +35,9 @@ type Pipeline struct {
 	Labels map[string]string
 	// Budget is nil without a limit.
 	Budget *money.Pico
+	// MaxSteps is how many steps of all its runs may be dispatched and not finished at once, and MaxRuns how many runs with
+	// equal keys begun and not finished; 0 for no limit.
+	MaxSteps, MaxRuns int
 }
 
 // StepInputs says which documents the rows of a step refer to: its own, and those of its shards.

@@ -21,6 +21,9 @@ type run struct {
 	priority int32
 	// version is that of the stored row; readers see it as the etag.
 	version int64
+	// key is the value of the pipeline's concurrency key, and seated says that the run counts against its limit.
+	key    string
+	seated bool
 	// created is set for a run that the group stores for the first time.
 	created *NewRun
 
@@ -123,6 +126,7 @@ func loadRun(row *db.ReadRunsRow, p *Pipeline) (*run, error) {
 	r := &run{
 		id: row.ID, tenant: row.Tenant, entityID: row.EntityID, labels: row.Labels, callback: row.CallbackUrl,
 		budget: row.BudgetUsd, priority: row.Priority, version: row.Version,
+		key: row.ConcurrencyKey, seated: row.Seated,
 		pipeline: p, plan: p.Plan(machine.Class(row.Class)),
 		ledger: ledger{cost: row.CostUsd, costVersion: row.CostVersion, payloads: row.Payloads, bytes: row.Bytes},
 		head: machine.Run{

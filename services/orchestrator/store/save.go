@@ -17,7 +17,11 @@ func (g *group) save(r *run) error {
 	if err := head(r); err != nil {
 		return err
 	}
+	g.leaveSeat(r)
 	changes := r.rows.Changes()
+	if len(changes.Drops) > 0 && g.cappedRun(r) {
+		g.caps.freed = true
+	}
 	g.noteTimers(r, &changes)
 	for _, d := range changes.Drops {
 		g.writes.drop(r, d)
@@ -25,12 +29,13 @@ func (g *group) save(r *run) error {
 	if changes.Promoted != "" {
 		p := &g.writes.promoted
 		p.RunIds, p.Classes = append(p.RunIds, r.id), append(p.Classes, string(changes.Promoted))
-		g.waiting[changes.Promoted] = true
+		g.waiting[changes.Promoted], g.caps.lined[changes.Promoted] = true, true
 	}
 	if held := r.head.State.Held; held != r.held {
 		p := &g.writes.held
 		p.RunIds, p.Held = append(p.RunIds, r.id), append(p.Held, held)
 		if !held {
+			g.caps.lined[r.head.Class] = true
 			g.waiting[r.head.Class] = true
 		}
 	}
@@ -39,10 +44,10 @@ func (g *group) save(r *run) error {
 		p.RunIds, p.Steps, p.Shards = append(p.RunIds, r.id), append(p.Steps, r.name(k.Step)), append(p.Shards, int32(k.Shard))
 	}
 	for i := range changes.Inserted {
-		g.writes.insert(r, &changes.Inserted[i])
+		g.insert(r, &changes.Inserted[i])
 	}
 	for i := range changes.Updated {
-		g.writes.update(r, &changes.Updated[i])
+		g.update(r, &changes.Updated[i])
 	}
 	return nil
 }
@@ -81,14 +86,19 @@ func (w *writes) drop(r *run, d machine.Drop) {
 	}
 }
 
-func (w *writes) insert(r *run, l *machine.Live) {
-	p := &w.inserted
+func (g *group) insert(r *run, l *machine.Live) {
+	p := &g.writes.inserted
+	line := r.lineKey()
 	item := r.items[l.Key]
 	p.RunIds, p.Steps, p.Shards = append(p.RunIds, r.id), append(p.Steps, r.name(l.Step)), append(p.Shards, int32(l.Shard))
 	p.Generations, p.Tenants = append(p.Generations, int32(l.Generation)), append(p.Tenants, r.tenant)
 	p.Items, p.ItemPayloads = append(p.Items, item.inline), append(p.ItemPayloads, item.payload)
 	p.Classes, p.Priorities = append(p.Classes, string(l.Class)), append(p.Priorities, r.priority)
-	p.Begun, p.Held = append(p.Begun, !r.head.StartedAt.IsZero()), append(p.Held, r.head.State.Held)
+	p.Begun, p.Paused = append(p.Begun, !r.head.StartedAt.IsZero()), append(p.Paused, r.head.State.Held)
+	p.Held = append(p.Held, r.head.State.Held || line.line != "")
+	p.Lines, p.LineKeys = append(p.Lines, line.line), append(p.LineKeys, line.key)
+	p.MaxSteps, p.MaxRuns = append(p.MaxSteps, int32(r.pipeline.MaxSteps)), append(p.MaxRuns, int32(r.pipeline.MaxRuns))
+	p.Counted = append(p.Counted, l.Status == machine.StepQueued && g.counts(r))
 	p.Statuses = append(p.Statuses, string(l.Status))
 	p.Attempts, p.Failures, p.Losses = append(p.Attempts, int32(l.Attempt)), append(p.Failures, int32(l.Failures)), append(p.Losses, int32(l.Losses))
 	p.Calls, p.AskBases = append(p.Calls, int32(l.Calls)), append(p.AskBases, int32(l.AskBase))
@@ -100,12 +110,12 @@ func (w *writes) insert(r *run, l *machine.Live) {
 	p.QueuedAt, p.ClaimedAt = append(p.QueuedAt, l.QueuedAt), append(p.ClaimedAt, l.ClaimedAt)
 }
 
-func (w *writes) update(r *run, l *machine.Live) {
-	p := &w.updated
+func (g *group) update(r *run, l *machine.Live) {
+	p := &g.writes.updated
 	p.RunIds, p.Steps, p.Shards = append(p.RunIds, r.id), append(p.Steps, r.name(l.Step)), append(p.Shards, int32(l.Shard))
 	p.Generations = append(p.Generations, int32(l.Generation))
 	p.Classes, p.Statuses = append(p.Classes, string(l.Class)), append(p.Statuses, string(l.Status))
-	p.Begun = append(p.Begun, !r.head.StartedAt.IsZero())
+	p.Begun, p.Counted = append(p.Begun, !r.head.StartedAt.IsZero()), append(p.Counted, g.counts(r))
 	p.Attempts, p.Failures, p.Losses = append(p.Attempts, int32(l.Attempt)), append(p.Failures, int32(l.Failures)), append(p.Losses, int32(l.Losses))
 	p.Calls, p.AskBases = append(p.Calls, int32(l.Calls)), append(p.AskBases, int32(l.AskBase))
 	p.AmbiguousOks, p.Unsure = append(p.AmbiguousOks, int32(l.AmbiguousOK)), append(p.Unsure, l.Unsure)

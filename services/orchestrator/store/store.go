@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -57,6 +58,7 @@ type Store struct {
 	publish   func(Notices)
 	random    func() float64
 	pipelines *pipelines
+	policies  atomic.Pointer[map[string]Policy]
 
 	events    *gather.Collector[*Event]
 	creations *gather.Collector[*NewRun]

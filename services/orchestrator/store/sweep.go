@@ -155,10 +155,10 @@ func (s *Store) RemoveReplica(ctx context.Context, instance uuid.UUID) error {
 	return pg.Fault(db.New(s.control).DeleteReplica(ctx, instance))
 }
 
-// Tidy removes the rows of runners and replicas that are gone.
+// Tidy removes the rows of runners and replicas that are gone, and of runs that count against a key no more.
 func (s *Store) Tidy(ctx context.Context) error {
 	q := db.New(s.control)
-	return pg.Fault(errors.Join(q.DeleteDeadRunners(ctx, kept), q.DeleteDeadReplicas(ctx, kept)))
+	return pg.Fault(errors.Join(q.DeleteDeadRunners(ctx, kept), q.DeleteDeadReplicas(ctx, kept), q.DeleteEndedHolders(ctx)))
 }
 
 func refOf(run uuid.UUID, step string, shard, generation int32) Ref {

@@ -24,6 +24,9 @@ type lane struct {
 	came, drained atomic.Int64
 	// closed keeps steps that become READY from going past those that wait.
 	closed atomic.Bool
+	// lined says that the dispatcher is to look at steps that caps concern; behind that caps held some back when it did last.
+	// Nobody else is kept back for them.
+	lined, behind atomic.Bool
 }
 
 // NewWindow returns a window without room, in which steps wait: the dispatcher opens it.
@@ -69,7 +72,7 @@ func (w *Window) Unused(class machine.Class, n int) {
 	}
 	l := w.lane(class)
 	l.room.Add(int64(n))
-	if _, waiting := w.Waiting(class); waiting {
+	if _, waiting := w.Waiting(class); waiting || l.lined.Load() {
 		w.signal()
 	}
 }
@@ -84,6 +87,34 @@ func (w *Window) Wait(class machine.Class) {
 	l.came.Add(1)
 	l.closed.Store(true)
 	w.signal()
+}
+
+// Line says that a step of the class waits that caps concern, and wakes the dispatcher. Nobody else is kept back for it.
+func (w *Window) Line(class machine.Class) {
+	l := w.lane(class)
+	l.behind.Store(true)
+	l.lined.Store(true)
+	w.signal()
+}
+
+// Free says that a cap has room again, and wakes the dispatcher if steps wait for one.
+func (w *Window) Free(class machine.Class) {
+	if w.lane(class).behind.Load() {
+		w.Line(class)
+	}
+}
+
+// Lined reports whether steps that caps concern are to be looked at.
+func (w *Window) Lined(class machine.Class) bool { return w.lane(class).lined.Load() }
+
+// Look says that the dispatcher looks at the steps of the class, and Looked what it has found: whether caps hold some back.
+func (w *Window) Look(class machine.Class) { w.lane(class).lined.Store(false) }
+
+// Looked ends what Look began.
+func (w *Window) Looked(class machine.Class, capped bool) {
+	if l := w.lane(class); capped || !l.lined.Load() {
+		l.behind.Store(capped)
+	}
 }
 
 // Waiting reports whether steps of the class wait. The mark is for Drained.

@@ -16,6 +16,8 @@ type writes struct {
 	dropped  db.DropLiveParams
 	promoted promotions
 	held     pauses
+	seated   seats
+	unseated []uuid.UUID
 	deleted  db.DeleteLiveParams
 	inserted db.InsertLiveParams
 	updated  db.UpdateLiveParams
@@ -94,6 +96,9 @@ func (g *group) writeLive(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := g.writeSeats(ctx); err != nil {
+		return err
+	}
 	if n := len(w.deleted.RunIds); n > 0 {
 		if err := q.DeleteLive(ctx, w.deleted); err != nil {
 			return err
@@ -110,6 +115,22 @@ func (g *group) writeLive(ctx context.Context) error {
 			return err
 		}
 		g.pipe.Expect(n, "update of steps")
+	}
+	return nil
+}
+
+func (g *group) writeSeats(ctx context.Context) error {
+	q, w := g.query, &g.writes
+	if s := w.seated; len(s.RunIds) > 0 {
+		if err := q.InsertHolders(ctx, db.InsertHoldersParams(s)); err != nil {
+			return err
+		}
+		if err := q.LeaveKeyLines(ctx, s.RunIds); err != nil {
+			return err
+		}
+	}
+	if len(w.unseated) > 0 {
+		return q.DeleteHolders(ctx, w.unseated)
 	}
 	return nil
 }

@@ -328,7 +328,7 @@ func (x Outcome_FailureClass) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Outcome_FailureClass.Descriptor instead.
 func (Outcome_FailureClass) EnumDescriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{26, 0}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{28, 0}
 }
 
 // Idempotency makes a creating call safe to repeat.
@@ -416,9 +416,11 @@ type CreateRunRequest struct {
 	// What the idempotency key stands for: `run`, `job` or `extract`.
 	Kind string `protobuf:"bytes,13,opt,name=kind,proto3" json:"kind,omitempty"`
 	// The earliest time for the first step; at once if absent or past.
-	NotBefore     *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=not_before,json=notBefore,proto3" json:"not_before,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	NotBefore *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=not_before,json=notBefore,proto3" json:"not_before,omitempty"`
+	// The value of the pipeline's concurrency key, as intake has evaluated it; empty if the pipeline has none.
+	ConcurrencyKey string `protobuf:"bytes,21,opt,name=concurrency_key,json=concurrencyKey,proto3" json:"concurrency_key,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *CreateRunRequest) Reset() {
@@ -547,6 +549,13 @@ func (x *CreateRunRequest) GetNotBefore() *timestamppb.Timestamp {
 		return x.NotBefore
 	}
 	return nil
+}
+
+func (x *CreateRunRequest) GetConcurrencyKey() string {
+	if x != nil {
+		return x.ConcurrencyKey
+	}
+	return ""
 }
 
 // CreateRunResponse names the run.
@@ -1509,6 +1518,143 @@ func (x *RerunRunResponse) GetRun() *v1.Run {
 	return nil
 }
 
+// PromoteRunRequest names a run and a lane.
+type PromoteRunRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whose run it is.
+	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// The run's id.
+	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Who asks, such as `person:ann`.
+	Actor string `protobuf:"bytes,3,opt,name=actor,proto3" json:"actor,omitempty"`
+	// Why.
+	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The lane in which it goes on.
+	Class v1.RunClass `protobuf:"varint,5,opt,name=class,proto3,enum=pawl.v1.RunClass" json:"class,omitempty"`
+	// The run's etag as it was shown; empty for whatever it is.
+	Etag          string `protobuf:"bytes,6,opt,name=etag,proto3" json:"etag,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PromoteRunRequest) Reset() {
+	*x = PromoteRunRequest{}
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PromoteRunRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PromoteRunRequest) ProtoMessage() {}
+
+func (x *PromoteRunRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PromoteRunRequest.ProtoReflect.Descriptor instead.
+func (*PromoteRunRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *PromoteRunRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *PromoteRunRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *PromoteRunRequest) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+func (x *PromoteRunRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *PromoteRunRequest) GetClass() v1.RunClass {
+	if x != nil {
+		return x.Class
+	}
+	return v1.RunClass(0)
+}
+
+func (x *PromoteRunRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+// PromoteRunResponse carries the run.
+type PromoteRunResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The run as it is now.
+	Run           *v1.Run `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PromoteRunResponse) Reset() {
+	*x = PromoteRunResponse{}
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PromoteRunResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PromoteRunResponse) ProtoMessage() {}
+
+func (x *PromoteRunResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PromoteRunResponse.ProtoReflect.Descriptor instead.
+func (*PromoteRunResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *PromoteRunResponse) GetRun() *v1.Run {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
 // FindSubmissionRequest names an idempotency key.
 type FindSubmissionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1522,7 +1668,7 @@ type FindSubmissionRequest struct {
 
 func (x *FindSubmissionRequest) Reset() {
 	*x = FindSubmissionRequest{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[17]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1534,7 +1680,7 @@ func (x *FindSubmissionRequest) String() string {
 func (*FindSubmissionRequest) ProtoMessage() {}
 
 func (x *FindSubmissionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[17]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1547,7 +1693,7 @@ func (x *FindSubmissionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindSubmissionRequest.ProtoReflect.Descriptor instead.
 func (*FindSubmissionRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{17}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *FindSubmissionRequest) GetTenant() string {
@@ -1579,7 +1725,7 @@ type FindSubmissionResponse struct {
 
 func (x *FindSubmissionResponse) Reset() {
 	*x = FindSubmissionResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[18]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1591,7 +1737,7 @@ func (x *FindSubmissionResponse) String() string {
 func (*FindSubmissionResponse) ProtoMessage() {}
 
 func (x *FindSubmissionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[18]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1604,7 +1750,7 @@ func (x *FindSubmissionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindSubmissionResponse.ProtoReflect.Descriptor instead.
 func (*FindSubmissionResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{18}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *FindSubmissionResponse) GetResourceId() string {
@@ -1645,7 +1791,7 @@ type StepRef struct {
 
 func (x *StepRef) Reset() {
 	*x = StepRef{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[19]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1657,7 +1803,7 @@ func (x *StepRef) String() string {
 func (*StepRef) ProtoMessage() {}
 
 func (x *StepRef) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[19]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1670,7 +1816,7 @@ func (x *StepRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRef.ProtoReflect.Descriptor instead.
 func (*StepRef) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{19}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *StepRef) GetRunId() []byte {
@@ -1714,7 +1860,7 @@ type ClaimStepsRequest struct {
 
 func (x *ClaimStepsRequest) Reset() {
 	*x = ClaimStepsRequest{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[20]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1726,7 +1872,7 @@ func (x *ClaimStepsRequest) String() string {
 func (*ClaimStepsRequest) ProtoMessage() {}
 
 func (x *ClaimStepsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[20]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1739,7 +1885,7 @@ func (x *ClaimStepsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimStepsRequest.ProtoReflect.Descriptor instead.
 func (*ClaimStepsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{20}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ClaimStepsRequest) GetRunnerId() []byte {
@@ -1769,7 +1915,7 @@ type Claim struct {
 
 func (x *Claim) Reset() {
 	*x = Claim{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[21]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1781,7 +1927,7 @@ func (x *Claim) String() string {
 func (*Claim) ProtoMessage() {}
 
 func (x *Claim) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[21]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1794,7 +1940,7 @@ func (x *Claim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Claim.ProtoReflect.Descriptor instead.
 func (*Claim) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{21}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Claim) GetStep() *StepRef {
@@ -1822,7 +1968,7 @@ type ClaimStepsResponse struct {
 
 func (x *ClaimStepsResponse) Reset() {
 	*x = ClaimStepsResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[22]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1834,7 +1980,7 @@ func (x *ClaimStepsResponse) String() string {
 func (*ClaimStepsResponse) ProtoMessage() {}
 
 func (x *ClaimStepsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[22]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1847,7 +1993,7 @@ func (x *ClaimStepsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimStepsResponse.ProtoReflect.Descriptor instead.
 func (*ClaimStepsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{22}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ClaimStepsResponse) GetResults() []*ClaimResult {
@@ -1870,7 +2016,7 @@ type ClaimResult struct {
 
 func (x *ClaimResult) Reset() {
 	*x = ClaimResult{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[23]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1882,7 +2028,7 @@ func (x *ClaimResult) String() string {
 func (*ClaimResult) ProtoMessage() {}
 
 func (x *ClaimResult) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[23]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1895,7 +2041,7 @@ func (x *ClaimResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimResult.ProtoReflect.Descriptor instead.
 func (*ClaimResult) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{23}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ClaimResult) GetStatus() ClaimStatus {
@@ -1964,7 +2110,7 @@ type Assignment struct {
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[24]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1976,7 +2122,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[24]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1989,7 +2135,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{24}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Assignment) GetTenant() string {
@@ -2152,7 +2298,7 @@ type CompleteStepsRequest struct {
 
 func (x *CompleteStepsRequest) Reset() {
 	*x = CompleteStepsRequest{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[25]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2164,7 +2310,7 @@ func (x *CompleteStepsRequest) String() string {
 func (*CompleteStepsRequest) ProtoMessage() {}
 
 func (x *CompleteStepsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[25]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2177,7 +2323,7 @@ func (x *CompleteStepsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteStepsRequest.ProtoReflect.Descriptor instead.
 func (*CompleteStepsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{25}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CompleteStepsRequest) GetRunnerId() []byte {
@@ -2230,7 +2376,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[26]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2242,7 +2388,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[26]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2255,7 +2401,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{26}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Outcome) GetStep() *StepRef {
@@ -2440,7 +2586,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[27]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2452,7 +2598,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[27]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2465,7 +2611,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{27}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Usage) GetInputTokens() int64 {
@@ -2516,7 +2662,7 @@ type Spend struct {
 
 func (x *Spend) Reset() {
 	*x = Spend{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[28]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2528,7 +2674,7 @@ func (x *Spend) String() string {
 func (*Spend) ProtoMessage() {}
 
 func (x *Spend) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[28]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2541,7 +2687,7 @@ func (x *Spend) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Spend.ProtoReflect.Descriptor instead.
 func (*Spend) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{28}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Spend) GetSpentPicoUsd() int64 {
@@ -2569,7 +2715,7 @@ type CompleteStepsResponse struct {
 
 func (x *CompleteStepsResponse) Reset() {
 	*x = CompleteStepsResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[29]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2581,7 +2727,7 @@ func (x *CompleteStepsResponse) String() string {
 func (*CompleteStepsResponse) ProtoMessage() {}
 
 func (x *CompleteStepsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[29]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2594,7 +2740,7 @@ func (x *CompleteStepsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteStepsResponse.ProtoReflect.Descriptor instead.
 func (*CompleteStepsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{29}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *CompleteStepsResponse) GetResults() []*CompleteResult {
@@ -2617,7 +2763,7 @@ type CompleteResult struct {
 
 func (x *CompleteResult) Reset() {
 	*x = CompleteResult{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[30]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2629,7 +2775,7 @@ func (x *CompleteResult) String() string {
 func (*CompleteResult) ProtoMessage() {}
 
 func (x *CompleteResult) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[30]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2642,7 +2788,7 @@ func (x *CompleteResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteResult.ProtoReflect.Descriptor instead.
 func (*CompleteResult) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{30}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *CompleteResult) GetStatus() CompleteStatus {
@@ -2676,7 +2822,7 @@ type HeartbeatRequest struct {
 
 func (x *HeartbeatRequest) Reset() {
 	*x = HeartbeatRequest{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[31]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2688,7 +2834,7 @@ func (x *HeartbeatRequest) String() string {
 func (*HeartbeatRequest) ProtoMessage() {}
 
 func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[31]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2701,7 +2847,7 @@ func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatRequest.ProtoReflect.Descriptor instead.
 func (*HeartbeatRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{31}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *HeartbeatRequest) GetRunnerId() []byte {
@@ -2745,7 +2891,7 @@ type LaneSlots struct {
 
 func (x *LaneSlots) Reset() {
 	*x = LaneSlots{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[32]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2757,7 +2903,7 @@ func (x *LaneSlots) String() string {
 func (*LaneSlots) ProtoMessage() {}
 
 func (x *LaneSlots) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[32]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2770,7 +2916,7 @@ func (x *LaneSlots) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaneSlots.ProtoReflect.Descriptor instead.
 func (*LaneSlots) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{32}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *LaneSlots) GetClass() v1.RunClass {
@@ -2806,7 +2952,7 @@ type Hold struct {
 
 func (x *Hold) Reset() {
 	*x = Hold{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[33]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2818,7 +2964,7 @@ func (x *Hold) String() string {
 func (*Hold) ProtoMessage() {}
 
 func (x *Hold) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[33]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2831,7 +2977,7 @@ func (x *Hold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hold.ProtoReflect.Descriptor instead.
 func (*Hold) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{33}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Hold) GetStep() *StepRef {
@@ -2882,7 +3028,7 @@ type AwaitedPermit struct {
 
 func (x *AwaitedPermit) Reset() {
 	*x = AwaitedPermit{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[34]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2894,7 +3040,7 @@ func (x *AwaitedPermit) String() string {
 func (*AwaitedPermit) ProtoMessage() {}
 
 func (x *AwaitedPermit) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[34]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2907,7 +3053,7 @@ func (x *AwaitedPermit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitedPermit.ProtoReflect.Descriptor instead.
 func (*AwaitedPermit) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{34}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *AwaitedPermit) GetLimit() string {
@@ -2937,7 +3083,7 @@ type HeartbeatResponse struct {
 
 func (x *HeartbeatResponse) Reset() {
 	*x = HeartbeatResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[35]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2949,7 +3095,7 @@ func (x *HeartbeatResponse) String() string {
 func (*HeartbeatResponse) ProtoMessage() {}
 
 func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[35]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2962,7 +3108,7 @@ func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatResponse.ProtoReflect.Descriptor instead.
 func (*HeartbeatResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{35}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *HeartbeatResponse) GetLease() *durationpb.Duration {
@@ -2994,7 +3140,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[36]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3006,7 +3152,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[36]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3019,7 +3165,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{36}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Stop) GetStep() *StepRef {
@@ -3058,7 +3204,7 @@ type ReleaseStepsRequest struct {
 
 func (x *ReleaseStepsRequest) Reset() {
 	*x = ReleaseStepsRequest{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[37]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3070,7 +3216,7 @@ func (x *ReleaseStepsRequest) String() string {
 func (*ReleaseStepsRequest) ProtoMessage() {}
 
 func (x *ReleaseStepsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[37]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3083,7 +3229,7 @@ func (x *ReleaseStepsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseStepsRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseStepsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{37}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ReleaseStepsRequest) GetRunnerId() []byte {
@@ -3118,7 +3264,7 @@ type ReleaseStepsResponse struct {
 
 func (x *ReleaseStepsResponse) Reset() {
 	*x = ReleaseStepsResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[38]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3130,7 +3276,7 @@ func (x *ReleaseStepsResponse) String() string {
 func (*ReleaseStepsResponse) ProtoMessage() {}
 
 func (x *ReleaseStepsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[38]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3143,7 +3289,7 @@ func (x *ReleaseStepsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseStepsResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseStepsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{38}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ReleaseStepsResponse) GetReleased() int32 {
@@ -3164,7 +3310,7 @@ type RecordSpendRequest struct {
 
 func (x *RecordSpendRequest) Reset() {
 	*x = RecordSpendRequest{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[39]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3176,7 +3322,7 @@ func (x *RecordSpendRequest) String() string {
 func (*RecordSpendRequest) ProtoMessage() {}
 
 func (x *RecordSpendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[39]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3189,7 +3335,7 @@ func (x *RecordSpendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordSpendRequest.ProtoReflect.Descriptor instead.
 func (*RecordSpendRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{39}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *RecordSpendRequest) GetRuns() []*RecordSpendRequest_RunSpend {
@@ -3208,7 +3354,7 @@ type RecordSpendResponse struct {
 
 func (x *RecordSpendResponse) Reset() {
 	*x = RecordSpendResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[40]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3220,7 +3366,7 @@ func (x *RecordSpendResponse) String() string {
 func (*RecordSpendResponse) ProtoMessage() {}
 
 func (x *RecordSpendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[40]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3233,7 +3379,7 @@ func (x *RecordSpendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordSpendResponse.ProtoReflect.Descriptor instead.
 func (*RecordSpendResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{40}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{42}
 }
 
 // CreatePipelineRequest carries a checked pipeline.
@@ -3251,7 +3397,7 @@ type CreatePipelineRequest struct {
 
 func (x *CreatePipelineRequest) Reset() {
 	*x = CreatePipelineRequest{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[41]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3263,7 +3409,7 @@ func (x *CreatePipelineRequest) String() string {
 func (*CreatePipelineRequest) ProtoMessage() {}
 
 func (x *CreatePipelineRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[41]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3276,7 +3422,7 @@ func (x *CreatePipelineRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePipelineRequest.ProtoReflect.Descriptor instead.
 func (*CreatePipelineRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{41}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CreatePipelineRequest) GetTenant() string {
@@ -3313,7 +3459,7 @@ type CreatePipelineResponse struct {
 
 func (x *CreatePipelineResponse) Reset() {
 	*x = CreatePipelineResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[42]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3325,7 +3471,7 @@ func (x *CreatePipelineResponse) String() string {
 func (*CreatePipelineResponse) ProtoMessage() {}
 
 func (x *CreatePipelineResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[42]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3338,7 +3484,7 @@ func (x *CreatePipelineResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePipelineResponse.ProtoReflect.Descriptor instead.
 func (*CreatePipelineResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{42}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *CreatePipelineResponse) GetPipeline() *v1.Pipeline {
@@ -3373,7 +3519,7 @@ type GetPipelineRequest struct {
 
 func (x *GetPipelineRequest) Reset() {
 	*x = GetPipelineRequest{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[43]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3385,7 +3531,7 @@ func (x *GetPipelineRequest) String() string {
 func (*GetPipelineRequest) ProtoMessage() {}
 
 func (x *GetPipelineRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[43]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3398,7 +3544,7 @@ func (x *GetPipelineRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPipelineRequest.ProtoReflect.Descriptor instead.
 func (*GetPipelineRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{43}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *GetPipelineRequest) GetTenant() string {
@@ -3462,7 +3608,7 @@ type GetPipelineResponse struct {
 
 func (x *GetPipelineResponse) Reset() {
 	*x = GetPipelineResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[44]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3474,7 +3620,7 @@ func (x *GetPipelineResponse) String() string {
 func (*GetPipelineResponse) ProtoMessage() {}
 
 func (x *GetPipelineResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[44]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3487,7 +3633,7 @@ func (x *GetPipelineResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPipelineResponse.ProtoReflect.Descriptor instead.
 func (*GetPipelineResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{44}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *GetPipelineResponse) GetPipeline() *v1.Pipeline {
@@ -3510,7 +3656,7 @@ type ListPipelinesRequest struct {
 
 func (x *ListPipelinesRequest) Reset() {
 	*x = ListPipelinesRequest{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[45]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3522,7 +3668,7 @@ func (x *ListPipelinesRequest) String() string {
 func (*ListPipelinesRequest) ProtoMessage() {}
 
 func (x *ListPipelinesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[45]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3535,7 +3681,7 @@ func (x *ListPipelinesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPipelinesRequest.ProtoReflect.Descriptor instead.
 func (*ListPipelinesRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{45}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ListPipelinesRequest) GetTenant() string {
@@ -3565,7 +3711,7 @@ type ListPipelinesResponse struct {
 
 func (x *ListPipelinesResponse) Reset() {
 	*x = ListPipelinesResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[46]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3577,7 +3723,7 @@ func (x *ListPipelinesResponse) String() string {
 func (*ListPipelinesResponse) ProtoMessage() {}
 
 func (x *ListPipelinesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[46]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3590,7 +3736,7 @@ func (x *ListPipelinesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPipelinesResponse.ProtoReflect.Descriptor instead.
 func (*ListPipelinesResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{46}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListPipelinesResponse) GetPipelines() []*v1.Pipeline {
@@ -3626,7 +3772,7 @@ type CreateDocumentRequest struct {
 
 func (x *CreateDocumentRequest) Reset() {
 	*x = CreateDocumentRequest{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[47]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3638,7 +3784,7 @@ func (x *CreateDocumentRequest) String() string {
 func (*CreateDocumentRequest) ProtoMessage() {}
 
 func (x *CreateDocumentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[47]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3651,7 +3797,7 @@ func (x *CreateDocumentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateDocumentRequest.ProtoReflect.Descriptor instead.
 func (*CreateDocumentRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{47}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *CreateDocumentRequest) GetTenant() string {
@@ -3702,7 +3848,7 @@ type CreateDocumentResponse struct {
 
 func (x *CreateDocumentResponse) Reset() {
 	*x = CreateDocumentResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[48]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3714,7 +3860,7 @@ func (x *CreateDocumentResponse) String() string {
 func (*CreateDocumentResponse) ProtoMessage() {}
 
 func (x *CreateDocumentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[48]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3727,7 +3873,7 @@ func (x *CreateDocumentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateDocumentResponse.ProtoReflect.Descriptor instead.
 func (*CreateDocumentResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{48}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *CreateDocumentResponse) GetDocumentId() string {
@@ -3759,7 +3905,7 @@ type GetDocumentRequest struct {
 
 func (x *GetDocumentRequest) Reset() {
 	*x = GetDocumentRequest{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[49]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3771,7 +3917,7 @@ func (x *GetDocumentRequest) String() string {
 func (*GetDocumentRequest) ProtoMessage() {}
 
 func (x *GetDocumentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[49]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3784,7 +3930,7 @@ func (x *GetDocumentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDocumentRequest.ProtoReflect.Descriptor instead.
 func (*GetDocumentRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{49}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *GetDocumentRequest) GetTenant() string {
@@ -3821,7 +3967,7 @@ type GetDocumentResponse struct {
 
 func (x *GetDocumentResponse) Reset() {
 	*x = GetDocumentResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[50]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3833,7 +3979,7 @@ func (x *GetDocumentResponse) String() string {
 func (*GetDocumentResponse) ProtoMessage() {}
 
 func (x *GetDocumentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[50]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3846,7 +3992,7 @@ func (x *GetDocumentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDocumentResponse.ProtoReflect.Descriptor instead.
 func (*GetDocumentResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{50}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *GetDocumentResponse) GetDocument() *v1.Document {
@@ -3874,7 +4020,7 @@ type WakeStepsRequest struct {
 
 func (x *WakeStepsRequest) Reset() {
 	*x = WakeStepsRequest{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[51]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3886,7 +4032,7 @@ func (x *WakeStepsRequest) String() string {
 func (*WakeStepsRequest) ProtoMessage() {}
 
 func (x *WakeStepsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[51]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3899,7 +4045,7 @@ func (x *WakeStepsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WakeStepsRequest.ProtoReflect.Descriptor instead.
 func (*WakeStepsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{51}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *WakeStepsRequest) GetSteps() []*StepRef {
@@ -3920,7 +4066,7 @@ type WakeStepsResponse struct {
 
 func (x *WakeStepsResponse) Reset() {
 	*x = WakeStepsResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[52]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3932,7 +4078,7 @@ func (x *WakeStepsResponse) String() string {
 func (*WakeStepsResponse) ProtoMessage() {}
 
 func (x *WakeStepsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[52]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3945,7 +4091,7 @@ func (x *WakeStepsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WakeStepsResponse.ProtoReflect.Descriptor instead.
 func (*WakeStepsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{52}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *WakeStepsResponse) GetWoken() int32 {
@@ -3972,7 +4118,7 @@ type SetTenantPolicyRequest struct {
 
 func (x *SetTenantPolicyRequest) Reset() {
 	*x = SetTenantPolicyRequest{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[53]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3984,7 +4130,7 @@ func (x *SetTenantPolicyRequest) String() string {
 func (*SetTenantPolicyRequest) ProtoMessage() {}
 
 func (x *SetTenantPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[53]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3997,7 +4143,7 @@ func (x *SetTenantPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTenantPolicyRequest.ProtoReflect.Descriptor instead.
 func (*SetTenantPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{53}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *SetTenantPolicyRequest) GetTenant() string {
@@ -4037,7 +4183,7 @@ type SetTenantPolicyResponse struct {
 
 func (x *SetTenantPolicyResponse) Reset() {
 	*x = SetTenantPolicyResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[54]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4049,7 +4195,7 @@ func (x *SetTenantPolicyResponse) String() string {
 func (*SetTenantPolicyResponse) ProtoMessage() {}
 
 func (x *SetTenantPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[54]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4062,7 +4208,7 @@ func (x *SetTenantPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTenantPolicyResponse.ProtoReflect.Descriptor instead.
 func (*SetTenantPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{54}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{56}
 }
 
 // GetBacklogRequest asks for all tenants.
@@ -4074,7 +4220,7 @@ type GetBacklogRequest struct {
 
 func (x *GetBacklogRequest) Reset() {
 	*x = GetBacklogRequest{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[55]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4086,7 +4232,7 @@ func (x *GetBacklogRequest) String() string {
 func (*GetBacklogRequest) ProtoMessage() {}
 
 func (x *GetBacklogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[55]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4099,7 +4245,7 @@ func (x *GetBacklogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBacklogRequest.ProtoReflect.Descriptor instead.
 func (*GetBacklogRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{55}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{57}
 }
 
 // GetBacklogResponse is the backlog, as it was at most a few seconds ago.
@@ -4113,7 +4259,7 @@ type GetBacklogResponse struct {
 
 func (x *GetBacklogResponse) Reset() {
 	*x = GetBacklogResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[56]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4125,7 +4271,7 @@ func (x *GetBacklogResponse) String() string {
 func (*GetBacklogResponse) ProtoMessage() {}
 
 func (x *GetBacklogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[56]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4138,7 +4284,7 @@ func (x *GetBacklogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBacklogResponse.ProtoReflect.Descriptor instead.
 func (*GetBacklogResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{56}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *GetBacklogResponse) GetBacklog() []*GetBacklogResponse_Backlog {
@@ -4181,7 +4327,7 @@ type CreateBatchRequest struct {
 
 func (x *CreateBatchRequest) Reset() {
 	*x = CreateBatchRequest{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[57]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4193,7 +4339,7 @@ func (x *CreateBatchRequest) String() string {
 func (*CreateBatchRequest) ProtoMessage() {}
 
 func (x *CreateBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[57]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4206,7 +4352,7 @@ func (x *CreateBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateBatchRequest.ProtoReflect.Descriptor instead.
 func (*CreateBatchRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{57}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *CreateBatchRequest) GetTenant() string {
@@ -4306,7 +4452,7 @@ type CreateBatchResponse struct {
 
 func (x *CreateBatchResponse) Reset() {
 	*x = CreateBatchResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[58]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4318,7 +4464,7 @@ func (x *CreateBatchResponse) String() string {
 func (*CreateBatchResponse) ProtoMessage() {}
 
 func (x *CreateBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[58]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4331,7 +4477,7 @@ func (x *CreateBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateBatchResponse.ProtoReflect.Descriptor instead.
 func (*CreateBatchResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{58}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *CreateBatchResponse) GetBatch() *v1.Batch {
@@ -4363,7 +4509,7 @@ type AddBatchItemsRequest struct {
 
 func (x *AddBatchItemsRequest) Reset() {
 	*x = AddBatchItemsRequest{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[59]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4375,7 +4521,7 @@ func (x *AddBatchItemsRequest) String() string {
 func (*AddBatchItemsRequest) ProtoMessage() {}
 
 func (x *AddBatchItemsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[59]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4388,7 +4534,7 @@ func (x *AddBatchItemsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddBatchItemsRequest.ProtoReflect.Descriptor instead.
 func (*AddBatchItemsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{59}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *AddBatchItemsRequest) GetTenant() string {
@@ -4423,7 +4569,7 @@ type AddBatchItemsResponse struct {
 
 func (x *AddBatchItemsResponse) Reset() {
 	*x = AddBatchItemsResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[60]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4435,7 +4581,7 @@ func (x *AddBatchItemsResponse) String() string {
 func (*AddBatchItemsResponse) ProtoMessage() {}
 
 func (x *AddBatchItemsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[60]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4448,7 +4594,7 @@ func (x *AddBatchItemsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddBatchItemsResponse.ProtoReflect.Descriptor instead.
 func (*AddBatchItemsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{60}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *AddBatchItemsResponse) GetResults() []*v1.BatchItemResult {
@@ -4471,7 +4617,7 @@ type SealBatchRequest struct {
 
 func (x *SealBatchRequest) Reset() {
 	*x = SealBatchRequest{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[61]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4483,7 +4629,7 @@ func (x *SealBatchRequest) String() string {
 func (*SealBatchRequest) ProtoMessage() {}
 
 func (x *SealBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[61]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4496,7 +4642,7 @@ func (x *SealBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealBatchRequest.ProtoReflect.Descriptor instead.
 func (*SealBatchRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{61}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *SealBatchRequest) GetTenant() string {
@@ -4524,7 +4670,7 @@ type SealBatchResponse struct {
 
 func (x *SealBatchResponse) Reset() {
 	*x = SealBatchResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[62]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4536,7 +4682,7 @@ func (x *SealBatchResponse) String() string {
 func (*SealBatchResponse) ProtoMessage() {}
 
 func (x *SealBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[62]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4549,7 +4695,7 @@ func (x *SealBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealBatchResponse.ProtoReflect.Descriptor instead.
 func (*SealBatchResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{62}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *SealBatchResponse) GetBatch() *v1.Batch {
@@ -4572,7 +4718,7 @@ type GetBatchRequest struct {
 
 func (x *GetBatchRequest) Reset() {
 	*x = GetBatchRequest{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[63]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4584,7 +4730,7 @@ func (x *GetBatchRequest) String() string {
 func (*GetBatchRequest) ProtoMessage() {}
 
 func (x *GetBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[63]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4597,7 +4743,7 @@ func (x *GetBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBatchRequest.ProtoReflect.Descriptor instead.
 func (*GetBatchRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{63}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *GetBatchRequest) GetTenant() string {
@@ -4625,7 +4771,7 @@ type GetBatchResponse struct {
 
 func (x *GetBatchResponse) Reset() {
 	*x = GetBatchResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[64]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4637,7 +4783,7 @@ func (x *GetBatchResponse) String() string {
 func (*GetBatchResponse) ProtoMessage() {}
 
 func (x *GetBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[64]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4650,7 +4796,7 @@ func (x *GetBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBatchResponse.ProtoReflect.Descriptor instead.
 func (*GetBatchResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{64}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *GetBatchResponse) GetBatch() *v1.Batch {
@@ -4675,7 +4821,7 @@ type ListBatchesRequest struct {
 
 func (x *ListBatchesRequest) Reset() {
 	*x = ListBatchesRequest{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[65]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4687,7 +4833,7 @@ func (x *ListBatchesRequest) String() string {
 func (*ListBatchesRequest) ProtoMessage() {}
 
 func (x *ListBatchesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[65]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4700,7 +4846,7 @@ func (x *ListBatchesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBatchesRequest.ProtoReflect.Descriptor instead.
 func (*ListBatchesRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{65}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ListBatchesRequest) GetTenant() string {
@@ -4737,7 +4883,7 @@ type ListBatchesResponse struct {
 
 func (x *ListBatchesResponse) Reset() {
 	*x = ListBatchesResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[66]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4749,7 +4895,7 @@ func (x *ListBatchesResponse) String() string {
 func (*ListBatchesResponse) ProtoMessage() {}
 
 func (x *ListBatchesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[66]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4762,7 +4908,7 @@ func (x *ListBatchesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBatchesResponse.ProtoReflect.Descriptor instead.
 func (*ListBatchesResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{66}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ListBatchesResponse) GetBatches() []*v1.Batch {
@@ -4798,7 +4944,7 @@ type ListBatchResultsRequest struct {
 
 func (x *ListBatchResultsRequest) Reset() {
 	*x = ListBatchResultsRequest{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[67]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4810,7 +4956,7 @@ func (x *ListBatchResultsRequest) String() string {
 func (*ListBatchResultsRequest) ProtoMessage() {}
 
 func (x *ListBatchResultsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[67]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4823,7 +4969,7 @@ func (x *ListBatchResultsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBatchResultsRequest.ProtoReflect.Descriptor instead.
 func (*ListBatchResultsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{67}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ListBatchResultsRequest) GetTenant() string {
@@ -4879,7 +5025,7 @@ type ListBatchResultsResponse struct {
 
 func (x *ListBatchResultsResponse) Reset() {
 	*x = ListBatchResultsResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[68]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4891,7 +5037,7 @@ func (x *ListBatchResultsResponse) String() string {
 func (*ListBatchResultsResponse) ProtoMessage() {}
 
 func (x *ListBatchResultsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[68]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4904,7 +5050,7 @@ func (x *ListBatchResultsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBatchResultsResponse.ProtoReflect.Descriptor instead.
 func (*ListBatchResultsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{68}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ListBatchResultsResponse) GetResults() []*v1.BatchResult {
@@ -4960,7 +5106,7 @@ type DecideBatchRequest struct {
 
 func (x *DecideBatchRequest) Reset() {
 	*x = DecideBatchRequest{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[69]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4972,7 +5118,7 @@ func (x *DecideBatchRequest) String() string {
 func (*DecideBatchRequest) ProtoMessage() {}
 
 func (x *DecideBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[69]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4985,7 +5131,7 @@ func (x *DecideBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideBatchRequest.ProtoReflect.Descriptor instead.
 func (*DecideBatchRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{69}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *DecideBatchRequest) GetTenant() string {
@@ -5055,7 +5201,7 @@ type DecideBatchResponse struct {
 
 func (x *DecideBatchResponse) Reset() {
 	*x = DecideBatchResponse{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[70]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5067,7 +5213,7 @@ func (x *DecideBatchResponse) String() string {
 func (*DecideBatchResponse) ProtoMessage() {}
 
 func (x *DecideBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[70]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5080,7 +5226,7 @@ func (x *DecideBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideBatchResponse.ProtoReflect.Descriptor instead.
 func (*DecideBatchResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{70}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *DecideBatchResponse) GetBatch() *v1.Batch {
@@ -5101,7 +5247,7 @@ type Outcome_Succeeded struct {
 
 func (x *Outcome_Succeeded) Reset() {
 	*x = Outcome_Succeeded{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[74]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5113,7 +5259,7 @@ func (x *Outcome_Succeeded) String() string {
 func (*Outcome_Succeeded) ProtoMessage() {}
 
 func (x *Outcome_Succeeded) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[74]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5126,7 +5272,7 @@ func (x *Outcome_Succeeded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome_Succeeded.ProtoReflect.Descriptor instead.
 func (*Outcome_Succeeded) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{26, 0}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{28, 0}
 }
 
 func (x *Outcome_Succeeded) GetOutput() []byte {
@@ -5145,7 +5291,7 @@ type Outcome_Skipped struct {
 
 func (x *Outcome_Skipped) Reset() {
 	*x = Outcome_Skipped{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[75]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5157,7 +5303,7 @@ func (x *Outcome_Skipped) String() string {
 func (*Outcome_Skipped) ProtoMessage() {}
 
 func (x *Outcome_Skipped) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[75]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5170,7 +5316,7 @@ func (x *Outcome_Skipped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome_Skipped.ProtoReflect.Descriptor instead.
 func (*Outcome_Skipped) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{26, 1}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{28, 1}
 }
 
 // Expanded carries the items of a fan-out.
@@ -5184,7 +5330,7 @@ type Outcome_Expanded struct {
 
 func (x *Outcome_Expanded) Reset() {
 	*x = Outcome_Expanded{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[76]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5196,7 +5342,7 @@ func (x *Outcome_Expanded) String() string {
 func (*Outcome_Expanded) ProtoMessage() {}
 
 func (x *Outcome_Expanded) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[76]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5209,7 +5355,7 @@ func (x *Outcome_Expanded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome_Expanded.ProtoReflect.Descriptor instead.
 func (*Outcome_Expanded) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{26, 2}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{28, 2}
 }
 
 func (x *Outcome_Expanded) GetItems() [][]byte {
@@ -5238,7 +5384,7 @@ type Outcome_Failed struct {
 
 func (x *Outcome_Failed) Reset() {
 	*x = Outcome_Failed{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[77]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5250,7 +5396,7 @@ func (x *Outcome_Failed) String() string {
 func (*Outcome_Failed) ProtoMessage() {}
 
 func (x *Outcome_Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[77]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5263,7 +5409,7 @@ func (x *Outcome_Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome_Failed.ProtoReflect.Descriptor instead.
 func (*Outcome_Failed) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{26, 3}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{28, 3}
 }
 
 func (x *Outcome_Failed) GetClass() Outcome_FailureClass {
@@ -5316,7 +5462,7 @@ type Outcome_ReviewRequested struct {
 
 func (x *Outcome_ReviewRequested) Reset() {
 	*x = Outcome_ReviewRequested{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[78]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5328,7 +5474,7 @@ func (x *Outcome_ReviewRequested) String() string {
 func (*Outcome_ReviewRequested) ProtoMessage() {}
 
 func (x *Outcome_ReviewRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[78]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5341,7 +5487,7 @@ func (x *Outcome_ReviewRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome_ReviewRequested.ProtoReflect.Descriptor instead.
 func (*Outcome_ReviewRequested) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{26, 4}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{28, 4}
 }
 
 func (x *Outcome_ReviewRequested) GetReason() string {
@@ -5380,7 +5526,7 @@ type Outcome_Parked struct {
 
 func (x *Outcome_Parked) Reset() {
 	*x = Outcome_Parked{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[79]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5392,7 +5538,7 @@ func (x *Outcome_Parked) String() string {
 func (*Outcome_Parked) ProtoMessage() {}
 
 func (x *Outcome_Parked) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[79]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5405,7 +5551,7 @@ func (x *Outcome_Parked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome_Parked.ProtoReflect.Descriptor instead.
 func (*Outcome_Parked) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{26, 5}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{28, 5}
 }
 
 func (x *Outcome_Parked) GetUntil() *durationpb.Duration {
@@ -5442,7 +5588,7 @@ type RecordSpendRequest_RunSpend struct {
 
 func (x *RecordSpendRequest_RunSpend) Reset() {
 	*x = RecordSpendRequest_RunSpend{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[80]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5454,7 +5600,7 @@ func (x *RecordSpendRequest_RunSpend) String() string {
 func (*RecordSpendRequest_RunSpend) ProtoMessage() {}
 
 func (x *RecordSpendRequest_RunSpend) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[80]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5467,7 +5613,7 @@ func (x *RecordSpendRequest_RunSpend) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordSpendRequest_RunSpend.ProtoReflect.Descriptor instead.
 func (*RecordSpendRequest_RunSpend) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{39, 0}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{41, 0}
 }
 
 func (x *RecordSpendRequest_RunSpend) GetRunId() []byte {
@@ -5499,7 +5645,7 @@ type GetBacklogResponse_Backlog struct {
 
 func (x *GetBacklogResponse_Backlog) Reset() {
 	*x = GetBacklogResponse_Backlog{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[81]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5511,7 +5657,7 @@ func (x *GetBacklogResponse_Backlog) String() string {
 func (*GetBacklogResponse_Backlog) ProtoMessage() {}
 
 func (x *GetBacklogResponse_Backlog) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[81]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5524,7 +5670,7 @@ func (x *GetBacklogResponse_Backlog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBacklogResponse_Backlog.ProtoReflect.Descriptor instead.
 func (*GetBacklogResponse_Backlog) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{56, 0}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{58, 0}
 }
 
 func (x *GetBacklogResponse_Backlog) GetTenant() string {
@@ -5567,13 +5713,15 @@ type AddBatchItemsRequest_Item struct {
 	RejectedReason string `protobuf:"bytes,7,opt,name=rejected_reason,json=rejectedReason,proto3" json:"rejected_reason,omitempty"`
 	// The reason in words.
 	RejectedError string `protobuf:"bytes,8,opt,name=rejected_error,json=rejectedError,proto3" json:"rejected_error,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// The value of the pipeline's concurrency key, as intake has evaluated it; empty if the pipeline has none.
+	ConcurrencyKey string `protobuf:"bytes,9,opt,name=concurrency_key,json=concurrencyKey,proto3" json:"concurrency_key,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *AddBatchItemsRequest_Item) Reset() {
 	*x = AddBatchItemsRequest_Item{}
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[83]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5585,7 +5733,7 @@ func (x *AddBatchItemsRequest_Item) String() string {
 func (*AddBatchItemsRequest_Item) ProtoMessage() {}
 
 func (x *AddBatchItemsRequest_Item) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[83]
+	mi := &file_pawl_system_v1_orchestrator_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5598,7 +5746,7 @@ func (x *AddBatchItemsRequest_Item) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddBatchItemsRequest_Item.ProtoReflect.Descriptor instead.
 func (*AddBatchItemsRequest_Item) Descriptor() ([]byte, []int) {
-	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{59, 0}
+	return file_pawl_system_v1_orchestrator_proto_rawDescGZIP(), []int{61, 0}
 }
 
 func (x *AddBatchItemsRequest_Item) GetIndex() int32 {
@@ -5657,6 +5805,13 @@ func (x *AddBatchItemsRequest_Item) GetRejectedError() string {
 	return ""
 }
 
+func (x *AddBatchItemsRequest_Item) GetConcurrencyKey() string {
+	if x != nil {
+		return x.ConcurrencyKey
+	}
+	return ""
+}
+
 var File_pawl_system_v1_orchestrator_proto protoreflect.FileDescriptor
 
 const file_pawl_system_v1_orchestrator_proto_rawDesc = "" +
@@ -5665,7 +5820,7 @@ const file_pawl_system_v1_orchestrator_proto_rawDesc = "" +
 	"\vIdempotency\x12\x1c\n" +
 	"\x03key\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xff\x01R\x03key\x12.\n" +
-	"\x0erequest_digest\x18\x02 \x01(\fB\a\xbaH\x04z\x02h R\rrequestDigest\"\xc6\x05\n" +
+	"\x0erequest_digest\x18\x02 \x01(\fB\a\xbaH\x04z\x02h R\rrequestDigest\"\xf9\x05\n" +
 	"\x10CreateRunRequest\x12\x1f\n" +
 	"\x06tenant\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06tenant\x12E\n" +
 	"\vidempotency\x18\x02 \x01(\v2\x1b.pawl.system.v1.IdempotencyB\x06\xbaH\x03\xc8\x01\x01R\vidempotency\x12#\n" +
@@ -5683,7 +5838,8 @@ const file_pawl_system_v1_orchestrator_proto_rawDesc = "" +
 	"\bdeadline\x18\f \x01(\v2\x19.google.protobuf.DurationR\bdeadline\x12,\n" +
 	"\x04kind\x18\r \x01(\tB\x18\xbaH\x15r\x13R\x03runR\x03jobR\aextractR\x04kind\x129\n" +
 	"\n" +
-	"not_before\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\tnotBefore\x1a9\n" +
+	"not_before\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\tnotBefore\x121\n" +
+	"\x0fconcurrency_key\x18\x15 \x01(\tB\b\xbaH\x05r\x03(\xff\x01R\x0econcurrencyKey\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x12\n" +
@@ -5751,6 +5907,16 @@ const file_pawl_system_v1_orchestrator_proto_rawDesc = "" +
 	"\fkeep_effects\x18\x06 \x01(\bR\vkeepEffects\x12\x12\n" +
 	"\x04etag\x18\a \x01(\tR\x04etag\"2\n" +
 	"\x10RerunRunResponse\x12\x1e\n" +
+	"\x03run\x18\x01 \x01(\v2\f.pawl.v1.RunR\x03run\"\xcc\x01\n" +
+	"\x11PromoteRunRequest\x12\x1f\n" +
+	"\x06tenant\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06tenant\x12\x1f\n" +
+	"\x06run_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x05runId\x12\x14\n" +
+	"\x05actor\x18\x03 \x01(\tR\x05actor\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x123\n" +
+	"\x05class\x18\x05 \x01(\x0e2\x11.pawl.v1.RunClassB\n" +
+	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x05class\x12\x12\n" +
+	"\x04etag\x18\x06 \x01(\tR\x04etag\"4\n" +
+	"\x12PromoteRunResponse\x12\x1e\n" +
 	"\x03run\x18\x01 \x01(\v2\f.pawl.v1.RunR\x03run\"\x7f\n" +
 	"\x15FindSubmissionRequest\x12\x1f\n" +
 	"\x06tenant\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06tenant\x12E\n" +
@@ -6003,11 +6169,11 @@ const file_pawl_system_v1_orchestrator_proto_rawDesc = "" +
 	"\x15_item_budget_pico_usd\"W\n" +
 	"\x13CreateBatchResponse\x12$\n" +
 	"\x05batch\x18\x01 \x01(\v2\x0e.pawl.v1.BatchR\x05batch\x12\x1a\n" +
-	"\breplayed\x18\x02 \x01(\bR\breplayed\"\xd2\x03\n" +
+	"\breplayed\x18\x02 \x01(\bR\breplayed\"\x85\x04\n" +
 	"\x14AddBatchItemsRequest\x12\x1f\n" +
 	"\x06tenant\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06tenant\x12#\n" +
 	"\bbatch_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\abatchId\x12L\n" +
-	"\x05items\x18\x03 \x03(\v2).pawl.system.v1.AddBatchItemsRequest.ItemB\v\xbaH\b\x92\x01\x05\b\x01\x10\xf4\x03R\x05items\x1a\xa5\x02\n" +
+	"\x05items\x18\x03 \x03(\v2).pawl.system.v1.AddBatchItemsRequest.ItemB\v\xbaH\b\x92\x01\x05\b\x01\x10\xf4\x03R\x05items\x1a\xd8\x02\n" +
 	"\x04Item\x12\x1d\n" +
 	"\x05index\x18\x01 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\x05index\x12\x1b\n" +
 	"\tcustom_id\x18\x02 \x01(\tR\bcustomId\x12=\n" +
@@ -6017,7 +6183,8 @@ const file_pawl_system_v1_orchestrator_proto_rawDesc = "" +
 	"\vdocument_id\x18\x06 \x01(\tR\n" +
 	"documentId\x12'\n" +
 	"\x0frejected_reason\x18\a \x01(\tR\x0erejectedReason\x12%\n" +
-	"\x0erejected_error\x18\b \x01(\tR\rrejectedError\"K\n" +
+	"\x0erejected_error\x18\b \x01(\tR\rrejectedError\x121\n" +
+	"\x0fconcurrency_key\x18\t \x01(\tB\b\xbaH\x05r\x03(\xff\x01R\x0econcurrencyKey\"K\n" +
 	"\x15AddBatchItemsResponse\x122\n" +
 	"\aresults\x18\x01 \x03(\v2\x18.pawl.v1.BatchItemResultR\aresults\"X\n" +
 	"\x10SealBatchRequest\x12\x1f\n" +
@@ -6090,7 +6257,7 @@ const file_pawl_system_v1_orchestrator_proto_rawDesc = "" +
 	"\x11BATCH_VERB_CANCEL\x10\x01\x12\x14\n" +
 	"\x10BATCH_VERB_PAUSE\x10\x02\x12\x15\n" +
 	"\x11BATCH_VERB_RESUME\x10\x03\x12\x1b\n" +
-	"\x17BATCH_VERB_RETRY_FAILED\x10\x042\x92\x15\n" +
+	"\x17BATCH_VERB_RETRY_FAILED\x10\x042\xec\x15\n" +
 	"\x13OrchestratorService\x12U\n" +
 	"\tCreateRun\x12 .pawl.system.v1.CreateRunRequest\x1a!.pawl.system.v1.CreateRunResponse\"\x03\x90\x02\x02\x12L\n" +
 	"\x06GetRun\x12\x1d.pawl.system.v1.GetRunRequest\x1a\x1e.pawl.system.v1.GetRunResponse\"\x03\x90\x02\x01\x12R\n" +
@@ -6099,7 +6266,9 @@ const file_pawl_system_v1_orchestrator_proto_rawDesc = "" +
 	"\rListRunEvents\x12$.pawl.system.v1.ListRunEventsRequest\x1a%.pawl.system.v1.ListRunEventsResponse\"\x03\x90\x02\x01\x12U\n" +
 	"\tCancelRun\x12 .pawl.system.v1.CancelRunRequest\x1a!.pawl.system.v1.CancelRunResponse\"\x03\x90\x02\x02\x12O\n" +
 	"\bRetryRun\x12\x1f.pawl.system.v1.RetryRunRequest\x1a .pawl.system.v1.RetryRunResponse\"\x00\x12O\n" +
-	"\bRerunRun\x12\x1f.pawl.system.v1.RerunRunRequest\x1a .pawl.system.v1.RerunRunResponse\"\x00\x12d\n" +
+	"\bRerunRun\x12\x1f.pawl.system.v1.RerunRunRequest\x1a .pawl.system.v1.RerunRunResponse\"\x00\x12X\n" +
+	"\n" +
+	"PromoteRun\x12!.pawl.system.v1.PromoteRunRequest\x1a\".pawl.system.v1.PromoteRunResponse\"\x03\x90\x02\x02\x12d\n" +
 	"\x0eFindSubmission\x12%.pawl.system.v1.FindSubmissionRequest\x1a&.pawl.system.v1.FindSubmissionResponse\"\x03\x90\x02\x01\x12[\n" +
 	"\vCreateBatch\x12\".pawl.system.v1.CreateBatchRequest\x1a#.pawl.system.v1.CreateBatchResponse\"\x03\x90\x02\x02\x12a\n" +
 	"\rAddBatchItems\x12$.pawl.system.v1.AddBatchItemsRequest\x1a%.pawl.system.v1.AddBatchItemsResponse\"\x03\x90\x02\x02\x12U\n" +
@@ -6137,7 +6306,7 @@ func file_pawl_system_v1_orchestrator_proto_rawDescGZIP() []byte {
 }
 
 var file_pawl_system_v1_orchestrator_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_pawl_system_v1_orchestrator_proto_msgTypes = make([]protoimpl.MessageInfo, 84)
+var file_pawl_system_v1_orchestrator_proto_msgTypes = make([]protoimpl.MessageInfo, 86)
 var file_pawl_system_v1_orchestrator_proto_goTypes = []any{
 	(ClaimStatus)(0),                    // 0: pawl.system.v1.ClaimStatus
 	(CompleteStatus)(0),                 // 1: pawl.system.v1.CompleteStatus
@@ -6161,232 +6330,238 @@ var file_pawl_system_v1_orchestrator_proto_goTypes = []any{
 	(*RetryRunResponse)(nil),            // 19: pawl.system.v1.RetryRunResponse
 	(*RerunRunRequest)(nil),             // 20: pawl.system.v1.RerunRunRequest
 	(*RerunRunResponse)(nil),            // 21: pawl.system.v1.RerunRunResponse
-	(*FindSubmissionRequest)(nil),       // 22: pawl.system.v1.FindSubmissionRequest
-	(*FindSubmissionResponse)(nil),      // 23: pawl.system.v1.FindSubmissionResponse
-	(*StepRef)(nil),                     // 24: pawl.system.v1.StepRef
-	(*ClaimStepsRequest)(nil),           // 25: pawl.system.v1.ClaimStepsRequest
-	(*Claim)(nil),                       // 26: pawl.system.v1.Claim
-	(*ClaimStepsResponse)(nil),          // 27: pawl.system.v1.ClaimStepsResponse
-	(*ClaimResult)(nil),                 // 28: pawl.system.v1.ClaimResult
-	(*Assignment)(nil),                  // 29: pawl.system.v1.Assignment
-	(*CompleteStepsRequest)(nil),        // 30: pawl.system.v1.CompleteStepsRequest
-	(*Outcome)(nil),                     // 31: pawl.system.v1.Outcome
-	(*Usage)(nil),                       // 32: pawl.system.v1.Usage
-	(*Spend)(nil),                       // 33: pawl.system.v1.Spend
-	(*CompleteStepsResponse)(nil),       // 34: pawl.system.v1.CompleteStepsResponse
-	(*CompleteResult)(nil),              // 35: pawl.system.v1.CompleteResult
-	(*HeartbeatRequest)(nil),            // 36: pawl.system.v1.HeartbeatRequest
-	(*LaneSlots)(nil),                   // 37: pawl.system.v1.LaneSlots
-	(*Hold)(nil),                        // 38: pawl.system.v1.Hold
-	(*AwaitedPermit)(nil),               // 39: pawl.system.v1.AwaitedPermit
-	(*HeartbeatResponse)(nil),           // 40: pawl.system.v1.HeartbeatResponse
-	(*Stop)(nil),                        // 41: pawl.system.v1.Stop
-	(*ReleaseStepsRequest)(nil),         // 42: pawl.system.v1.ReleaseStepsRequest
-	(*ReleaseStepsResponse)(nil),        // 43: pawl.system.v1.ReleaseStepsResponse
-	(*RecordSpendRequest)(nil),          // 44: pawl.system.v1.RecordSpendRequest
-	(*RecordSpendResponse)(nil),         // 45: pawl.system.v1.RecordSpendResponse
-	(*CreatePipelineRequest)(nil),       // 46: pawl.system.v1.CreatePipelineRequest
-	(*CreatePipelineResponse)(nil),      // 47: pawl.system.v1.CreatePipelineResponse
-	(*GetPipelineRequest)(nil),          // 48: pawl.system.v1.GetPipelineRequest
-	(*GetPipelineResponse)(nil),         // 49: pawl.system.v1.GetPipelineResponse
-	(*ListPipelinesRequest)(nil),        // 50: pawl.system.v1.ListPipelinesRequest
-	(*ListPipelinesResponse)(nil),       // 51: pawl.system.v1.ListPipelinesResponse
-	(*CreateDocumentRequest)(nil),       // 52: pawl.system.v1.CreateDocumentRequest
-	(*CreateDocumentResponse)(nil),      // 53: pawl.system.v1.CreateDocumentResponse
-	(*GetDocumentRequest)(nil),          // 54: pawl.system.v1.GetDocumentRequest
-	(*GetDocumentResponse)(nil),         // 55: pawl.system.v1.GetDocumentResponse
-	(*WakeStepsRequest)(nil),            // 56: pawl.system.v1.WakeStepsRequest
-	(*WakeStepsResponse)(nil),           // 57: pawl.system.v1.WakeStepsResponse
-	(*SetTenantPolicyRequest)(nil),      // 58: pawl.system.v1.SetTenantPolicyRequest
-	(*SetTenantPolicyResponse)(nil),     // 59: pawl.system.v1.SetTenantPolicyResponse
-	(*GetBacklogRequest)(nil),           // 60: pawl.system.v1.GetBacklogRequest
-	(*GetBacklogResponse)(nil),          // 61: pawl.system.v1.GetBacklogResponse
-	(*CreateBatchRequest)(nil),          // 62: pawl.system.v1.CreateBatchRequest
-	(*CreateBatchResponse)(nil),         // 63: pawl.system.v1.CreateBatchResponse
-	(*AddBatchItemsRequest)(nil),        // 64: pawl.system.v1.AddBatchItemsRequest
-	(*AddBatchItemsResponse)(nil),       // 65: pawl.system.v1.AddBatchItemsResponse
-	(*SealBatchRequest)(nil),            // 66: pawl.system.v1.SealBatchRequest
-	(*SealBatchResponse)(nil),           // 67: pawl.system.v1.SealBatchResponse
-	(*GetBatchRequest)(nil),             // 68: pawl.system.v1.GetBatchRequest
-	(*GetBatchResponse)(nil),            // 69: pawl.system.v1.GetBatchResponse
-	(*ListBatchesRequest)(nil),          // 70: pawl.system.v1.ListBatchesRequest
-	(*ListBatchesResponse)(nil),         // 71: pawl.system.v1.ListBatchesResponse
-	(*ListBatchResultsRequest)(nil),     // 72: pawl.system.v1.ListBatchResultsRequest
-	(*ListBatchResultsResponse)(nil),    // 73: pawl.system.v1.ListBatchResultsResponse
-	(*DecideBatchRequest)(nil),          // 74: pawl.system.v1.DecideBatchRequest
-	(*DecideBatchResponse)(nil),         // 75: pawl.system.v1.DecideBatchResponse
-	nil,                                 // 76: pawl.system.v1.CreateRunRequest.LabelsEntry
-	nil,                                 // 77: pawl.system.v1.Assignment.LabelsEntry
-	nil,                                 // 78: pawl.system.v1.Assignment.OutputsEntry
-	(*Outcome_Succeeded)(nil),           // 79: pawl.system.v1.Outcome.Succeeded
-	(*Outcome_Skipped)(nil),             // 80: pawl.system.v1.Outcome.Skipped
-	(*Outcome_Expanded)(nil),            // 81: pawl.system.v1.Outcome.Expanded
-	(*Outcome_Failed)(nil),              // 82: pawl.system.v1.Outcome.Failed
-	(*Outcome_ReviewRequested)(nil),     // 83: pawl.system.v1.Outcome.ReviewRequested
-	(*Outcome_Parked)(nil),              // 84: pawl.system.v1.Outcome.Parked
-	(*RecordSpendRequest_RunSpend)(nil), // 85: pawl.system.v1.RecordSpendRequest.RunSpend
-	(*GetBacklogResponse_Backlog)(nil),  // 86: pawl.system.v1.GetBacklogResponse.Backlog
-	nil,                                 // 87: pawl.system.v1.CreateBatchRequest.LabelsEntry
-	(*AddBatchItemsRequest_Item)(nil),   // 88: pawl.system.v1.AddBatchItemsRequest.Item
-	(v1.RunClass)(0),                    // 89: pawl.v1.RunClass
-	(*durationpb.Duration)(nil),         // 90: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),       // 91: google.protobuf.Timestamp
-	(v1.RunStatus)(0),                   // 92: pawl.v1.RunStatus
-	(*v1.Run)(nil),                      // 93: pawl.v1.Run
-	(*v1.ListRunsRequest)(nil),          // 94: pawl.v1.ListRunsRequest
-	(*v1.RunStep)(nil),                  // 95: pawl.v1.RunStep
-	(*v1.ListRunEventsRequest)(nil),     // 96: pawl.v1.ListRunEventsRequest
-	(*v1.RunEvent)(nil),                 // 97: pawl.v1.RunEvent
-	(*v1.Pipeline)(nil),                 // 98: pawl.v1.Pipeline
-	(*v1.ListPipelinesRequest)(nil),     // 99: pawl.v1.ListPipelinesRequest
-	(*v1.Document)(nil),                 // 100: pawl.v1.Document
-	(*v1.Batch)(nil),                    // 101: pawl.v1.Batch
-	(*v1.BatchItemResult)(nil),          // 102: pawl.v1.BatchItemResult
-	(*v1.BatchResult)(nil),              // 103: pawl.v1.BatchResult
+	(*PromoteRunRequest)(nil),           // 22: pawl.system.v1.PromoteRunRequest
+	(*PromoteRunResponse)(nil),          // 23: pawl.system.v1.PromoteRunResponse
+	(*FindSubmissionRequest)(nil),       // 24: pawl.system.v1.FindSubmissionRequest
+	(*FindSubmissionResponse)(nil),      // 25: pawl.system.v1.FindSubmissionResponse
+	(*StepRef)(nil),                     // 26: pawl.system.v1.StepRef
+	(*ClaimStepsRequest)(nil),           // 27: pawl.system.v1.ClaimStepsRequest
+	(*Claim)(nil),                       // 28: pawl.system.v1.Claim
+	(*ClaimStepsResponse)(nil),          // 29: pawl.system.v1.ClaimStepsResponse
+	(*ClaimResult)(nil),                 // 30: pawl.system.v1.ClaimResult
+	(*Assignment)(nil),                  // 31: pawl.system.v1.Assignment
+	(*CompleteStepsRequest)(nil),        // 32: pawl.system.v1.CompleteStepsRequest
+	(*Outcome)(nil),                     // 33: pawl.system.v1.Outcome
+	(*Usage)(nil),                       // 34: pawl.system.v1.Usage
+	(*Spend)(nil),                       // 35: pawl.system.v1.Spend
+	(*CompleteStepsResponse)(nil),       // 36: pawl.system.v1.CompleteStepsResponse
+	(*CompleteResult)(nil),              // 37: pawl.system.v1.CompleteResult
+	(*HeartbeatRequest)(nil),            // 38: pawl.system.v1.HeartbeatRequest
+	(*LaneSlots)(nil),                   // 39: pawl.system.v1.LaneSlots
+	(*Hold)(nil),                        // 40: pawl.system.v1.Hold
+	(*AwaitedPermit)(nil),               // 41: pawl.system.v1.AwaitedPermit
+	(*HeartbeatResponse)(nil),           // 42: pawl.system.v1.HeartbeatResponse
+	(*Stop)(nil),                        // 43: pawl.system.v1.Stop
+	(*ReleaseStepsRequest)(nil),         // 44: pawl.system.v1.ReleaseStepsRequest
+	(*ReleaseStepsResponse)(nil),        // 45: pawl.system.v1.ReleaseStepsResponse
+	(*RecordSpendRequest)(nil),          // 46: pawl.system.v1.RecordSpendRequest
+	(*RecordSpendResponse)(nil),         // 47: pawl.system.v1.RecordSpendResponse
+	(*CreatePipelineRequest)(nil),       // 48: pawl.system.v1.CreatePipelineRequest
+	(*CreatePipelineResponse)(nil),      // 49: pawl.system.v1.CreatePipelineResponse
+	(*GetPipelineRequest)(nil),          // 50: pawl.system.v1.GetPipelineRequest
+	(*GetPipelineResponse)(nil),         // 51: pawl.system.v1.GetPipelineResponse
+	(*ListPipelinesRequest)(nil),        // 52: pawl.system.v1.ListPipelinesRequest
+	(*ListPipelinesResponse)(nil),       // 53: pawl.system.v1.ListPipelinesResponse
+	(*CreateDocumentRequest)(nil),       // 54: pawl.system.v1.CreateDocumentRequest
+	(*CreateDocumentResponse)(nil),      // 55: pawl.system.v1.CreateDocumentResponse
+	(*GetDocumentRequest)(nil),          // 56: pawl.system.v1.GetDocumentRequest
+	(*GetDocumentResponse)(nil),         // 57: pawl.system.v1.GetDocumentResponse
+	(*WakeStepsRequest)(nil),            // 58: pawl.system.v1.WakeStepsRequest
+	(*WakeStepsResponse)(nil),           // 59: pawl.system.v1.WakeStepsResponse
+	(*SetTenantPolicyRequest)(nil),      // 60: pawl.system.v1.SetTenantPolicyRequest
+	(*SetTenantPolicyResponse)(nil),     // 61: pawl.system.v1.SetTenantPolicyResponse
+	(*GetBacklogRequest)(nil),           // 62: pawl.system.v1.GetBacklogRequest
+	(*GetBacklogResponse)(nil),          // 63: pawl.system.v1.GetBacklogResponse
+	(*CreateBatchRequest)(nil),          // 64: pawl.system.v1.CreateBatchRequest
+	(*CreateBatchResponse)(nil),         // 65: pawl.system.v1.CreateBatchResponse
+	(*AddBatchItemsRequest)(nil),        // 66: pawl.system.v1.AddBatchItemsRequest
+	(*AddBatchItemsResponse)(nil),       // 67: pawl.system.v1.AddBatchItemsResponse
+	(*SealBatchRequest)(nil),            // 68: pawl.system.v1.SealBatchRequest
+	(*SealBatchResponse)(nil),           // 69: pawl.system.v1.SealBatchResponse
+	(*GetBatchRequest)(nil),             // 70: pawl.system.v1.GetBatchRequest
+	(*GetBatchResponse)(nil),            // 71: pawl.system.v1.GetBatchResponse
+	(*ListBatchesRequest)(nil),          // 72: pawl.system.v1.ListBatchesRequest
+	(*ListBatchesResponse)(nil),         // 73: pawl.system.v1.ListBatchesResponse
+	(*ListBatchResultsRequest)(nil),     // 74: pawl.system.v1.ListBatchResultsRequest
+	(*ListBatchResultsResponse)(nil),    // 75: pawl.system.v1.ListBatchResultsResponse
+	(*DecideBatchRequest)(nil),          // 76: pawl.system.v1.DecideBatchRequest
+	(*DecideBatchResponse)(nil),         // 77: pawl.system.v1.DecideBatchResponse
+	nil,                                 // 78: pawl.system.v1.CreateRunRequest.LabelsEntry
+	nil,                                 // 79: pawl.system.v1.Assignment.LabelsEntry
+	nil,                                 // 80: pawl.system.v1.Assignment.OutputsEntry
+	(*Outcome_Succeeded)(nil),           // 81: pawl.system.v1.Outcome.Succeeded
+	(*Outcome_Skipped)(nil),             // 82: pawl.system.v1.Outcome.Skipped
+	(*Outcome_Expanded)(nil),            // 83: pawl.system.v1.Outcome.Expanded
+	(*Outcome_Failed)(nil),              // 84: pawl.system.v1.Outcome.Failed
+	(*Outcome_ReviewRequested)(nil),     // 85: pawl.system.v1.Outcome.ReviewRequested
+	(*Outcome_Parked)(nil),              // 86: pawl.system.v1.Outcome.Parked
+	(*RecordSpendRequest_RunSpend)(nil), // 87: pawl.system.v1.RecordSpendRequest.RunSpend
+	(*GetBacklogResponse_Backlog)(nil),  // 88: pawl.system.v1.GetBacklogResponse.Backlog
+	nil,                                 // 89: pawl.system.v1.CreateBatchRequest.LabelsEntry
+	(*AddBatchItemsRequest_Item)(nil),   // 90: pawl.system.v1.AddBatchItemsRequest.Item
+	(v1.RunClass)(0),                    // 91: pawl.v1.RunClass
+	(*durationpb.Duration)(nil),         // 92: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),       // 93: google.protobuf.Timestamp
+	(v1.RunStatus)(0),                   // 94: pawl.v1.RunStatus
+	(*v1.Run)(nil),                      // 95: pawl.v1.Run
+	(*v1.ListRunsRequest)(nil),          // 96: pawl.v1.ListRunsRequest
+	(*v1.RunStep)(nil),                  // 97: pawl.v1.RunStep
+	(*v1.ListRunEventsRequest)(nil),     // 98: pawl.v1.ListRunEventsRequest
+	(*v1.RunEvent)(nil),                 // 99: pawl.v1.RunEvent
+	(*v1.Pipeline)(nil),                 // 100: pawl.v1.Pipeline
+	(*v1.ListPipelinesRequest)(nil),     // 101: pawl.v1.ListPipelinesRequest
+	(*v1.Document)(nil),                 // 102: pawl.v1.Document
+	(*v1.Batch)(nil),                    // 103: pawl.v1.Batch
+	(*v1.BatchItemResult)(nil),          // 104: pawl.v1.BatchItemResult
+	(*v1.BatchResult)(nil),              // 105: pawl.v1.BatchResult
 }
 var file_pawl_system_v1_orchestrator_proto_depIdxs = []int32{
 	5,   // 0: pawl.system.v1.CreateRunRequest.idempotency:type_name -> pawl.system.v1.Idempotency
-	89,  // 1: pawl.system.v1.CreateRunRequest.class:type_name -> pawl.v1.RunClass
-	76,  // 2: pawl.system.v1.CreateRunRequest.labels:type_name -> pawl.system.v1.CreateRunRequest.LabelsEntry
-	90,  // 3: pawl.system.v1.CreateRunRequest.deadline:type_name -> google.protobuf.Duration
-	91,  // 4: pawl.system.v1.CreateRunRequest.not_before:type_name -> google.protobuf.Timestamp
-	92,  // 5: pawl.system.v1.CreateRunResponse.status:type_name -> pawl.v1.RunStatus
-	93,  // 6: pawl.system.v1.GetRunResponse.run:type_name -> pawl.v1.Run
-	94,  // 7: pawl.system.v1.ListRunsRequest.query:type_name -> pawl.v1.ListRunsRequest
-	93,  // 8: pawl.system.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
-	95,  // 9: pawl.system.v1.ListRunStepsResponse.steps:type_name -> pawl.v1.RunStep
-	96,  // 10: pawl.system.v1.ListRunEventsRequest.query:type_name -> pawl.v1.ListRunEventsRequest
-	97,  // 11: pawl.system.v1.ListRunEventsResponse.events:type_name -> pawl.v1.RunEvent
-	93,  // 12: pawl.system.v1.CancelRunResponse.run:type_name -> pawl.v1.Run
-	93,  // 13: pawl.system.v1.RetryRunResponse.run:type_name -> pawl.v1.Run
-	93,  // 14: pawl.system.v1.RerunRunResponse.run:type_name -> pawl.v1.Run
-	5,   // 15: pawl.system.v1.FindSubmissionRequest.idempotency:type_name -> pawl.system.v1.Idempotency
-	92,  // 16: pawl.system.v1.FindSubmissionResponse.status:type_name -> pawl.v1.RunStatus
-	26,  // 17: pawl.system.v1.ClaimStepsRequest.claims:type_name -> pawl.system.v1.Claim
-	24,  // 18: pawl.system.v1.Claim.step:type_name -> pawl.system.v1.StepRef
-	28,  // 19: pawl.system.v1.ClaimStepsResponse.results:type_name -> pawl.system.v1.ClaimResult
-	0,   // 20: pawl.system.v1.ClaimResult.status:type_name -> pawl.system.v1.ClaimStatus
-	29,  // 21: pawl.system.v1.ClaimResult.assignment:type_name -> pawl.system.v1.Assignment
-	89,  // 22: pawl.system.v1.Assignment.class:type_name -> pawl.v1.RunClass
-	77,  // 23: pawl.system.v1.Assignment.labels:type_name -> pawl.system.v1.Assignment.LabelsEntry
-	78,  // 24: pawl.system.v1.Assignment.outputs:type_name -> pawl.system.v1.Assignment.OutputsEntry
-	90,  // 25: pawl.system.v1.Assignment.deadline_in:type_name -> google.protobuf.Duration
-	31,  // 26: pawl.system.v1.CompleteStepsRequest.outcomes:type_name -> pawl.system.v1.Outcome
-	24,  // 27: pawl.system.v1.Outcome.step:type_name -> pawl.system.v1.StepRef
-	79,  // 28: pawl.system.v1.Outcome.succeeded:type_name -> pawl.system.v1.Outcome.Succeeded
-	80,  // 29: pawl.system.v1.Outcome.skipped:type_name -> pawl.system.v1.Outcome.Skipped
-	81,  // 30: pawl.system.v1.Outcome.expanded:type_name -> pawl.system.v1.Outcome.Expanded
-	82,  // 31: pawl.system.v1.Outcome.failed:type_name -> pawl.system.v1.Outcome.Failed
-	83,  // 32: pawl.system.v1.Outcome.review_requested:type_name -> pawl.system.v1.Outcome.ReviewRequested
-	84,  // 33: pawl.system.v1.Outcome.parked:type_name -> pawl.system.v1.Outcome.Parked
-	32,  // 34: pawl.system.v1.Outcome.usage:type_name -> pawl.system.v1.Usage
-	91,  // 35: pawl.system.v1.Outcome.started_at:type_name -> google.protobuf.Timestamp
-	33,  // 36: pawl.system.v1.Usage.run_spend:type_name -> pawl.system.v1.Spend
-	35,  // 37: pawl.system.v1.CompleteStepsResponse.results:type_name -> pawl.system.v1.CompleteResult
-	1,   // 38: pawl.system.v1.CompleteResult.status:type_name -> pawl.system.v1.CompleteStatus
-	37,  // 39: pawl.system.v1.HeartbeatRequest.lanes:type_name -> pawl.system.v1.LaneSlots
-	38,  // 40: pawl.system.v1.HeartbeatRequest.holds:type_name -> pawl.system.v1.Hold
-	89,  // 41: pawl.system.v1.LaneSlots.class:type_name -> pawl.v1.RunClass
-	24,  // 42: pawl.system.v1.Hold.step:type_name -> pawl.system.v1.StepRef
-	90,  // 43: pawl.system.v1.Hold.permit_wait:type_name -> google.protobuf.Duration
-	39,  // 44: pawl.system.v1.Hold.awaited_permit:type_name -> pawl.system.v1.AwaitedPermit
-	90,  // 45: pawl.system.v1.AwaitedPermit.waited:type_name -> google.protobuf.Duration
-	90,  // 46: pawl.system.v1.HeartbeatResponse.lease:type_name -> google.protobuf.Duration
-	41,  // 47: pawl.system.v1.HeartbeatResponse.stops:type_name -> pawl.system.v1.Stop
-	24,  // 48: pawl.system.v1.Stop.step:type_name -> pawl.system.v1.StepRef
-	2,   // 49: pawl.system.v1.Stop.reason:type_name -> pawl.system.v1.StopReason
-	38,  // 50: pawl.system.v1.ReleaseStepsRequest.holds:type_name -> pawl.system.v1.Hold
-	85,  // 51: pawl.system.v1.RecordSpendRequest.runs:type_name -> pawl.system.v1.RecordSpendRequest.RunSpend
-	98,  // 52: pawl.system.v1.CreatePipelineResponse.pipeline:type_name -> pawl.v1.Pipeline
-	98,  // 53: pawl.system.v1.GetPipelineResponse.pipeline:type_name -> pawl.v1.Pipeline
-	99,  // 54: pawl.system.v1.ListPipelinesRequest.query:type_name -> pawl.v1.ListPipelinesRequest
-	98,  // 55: pawl.system.v1.ListPipelinesResponse.pipelines:type_name -> pawl.v1.Pipeline
-	5,   // 56: pawl.system.v1.CreateDocumentRequest.idempotency:type_name -> pawl.system.v1.Idempotency
-	100, // 57: pawl.system.v1.GetDocumentResponse.document:type_name -> pawl.v1.Document
-	24,  // 58: pawl.system.v1.WakeStepsRequest.steps:type_name -> pawl.system.v1.StepRef
-	86,  // 59: pawl.system.v1.GetBacklogResponse.backlog:type_name -> pawl.system.v1.GetBacklogResponse.Backlog
-	5,   // 60: pawl.system.v1.CreateBatchRequest.idempotency:type_name -> pawl.system.v1.Idempotency
-	89,  // 61: pawl.system.v1.CreateBatchRequest.class:type_name -> pawl.v1.RunClass
-	87,  // 62: pawl.system.v1.CreateBatchRequest.labels:type_name -> pawl.system.v1.CreateBatchRequest.LabelsEntry
-	90,  // 63: pawl.system.v1.CreateBatchRequest.deadline:type_name -> google.protobuf.Duration
-	101, // 64: pawl.system.v1.CreateBatchResponse.batch:type_name -> pawl.v1.Batch
-	88,  // 65: pawl.system.v1.AddBatchItemsRequest.items:type_name -> pawl.system.v1.AddBatchItemsRequest.Item
-	102, // 66: pawl.system.v1.AddBatchItemsResponse.results:type_name -> pawl.v1.BatchItemResult
-	101, // 67: pawl.system.v1.SealBatchResponse.batch:type_name -> pawl.v1.Batch
-	101, // 68: pawl.system.v1.GetBatchResponse.batch:type_name -> pawl.v1.Batch
-	101, // 69: pawl.system.v1.ListBatchesResponse.batches:type_name -> pawl.v1.Batch
-	103, // 70: pawl.system.v1.ListBatchResultsResponse.results:type_name -> pawl.v1.BatchResult
-	3,   // 71: pawl.system.v1.DecideBatchRequest.verb:type_name -> pawl.system.v1.BatchVerb
-	101, // 72: pawl.system.v1.DecideBatchResponse.batch:type_name -> pawl.v1.Batch
-	4,   // 73: pawl.system.v1.Outcome.Failed.class:type_name -> pawl.system.v1.Outcome.FailureClass
-	90,  // 74: pawl.system.v1.Outcome.Failed.retry_after:type_name -> google.protobuf.Duration
-	90,  // 75: pawl.system.v1.Outcome.Parked.until:type_name -> google.protobuf.Duration
-	33,  // 76: pawl.system.v1.RecordSpendRequest.RunSpend.spend:type_name -> pawl.system.v1.Spend
-	89,  // 77: pawl.system.v1.GetBacklogResponse.Backlog.class:type_name -> pawl.v1.RunClass
-	5,   // 78: pawl.system.v1.AddBatchItemsRequest.Item.idempotency:type_name -> pawl.system.v1.Idempotency
-	6,   // 79: pawl.system.v1.OrchestratorService.CreateRun:input_type -> pawl.system.v1.CreateRunRequest
-	8,   // 80: pawl.system.v1.OrchestratorService.GetRun:input_type -> pawl.system.v1.GetRunRequest
-	10,  // 81: pawl.system.v1.OrchestratorService.ListRuns:input_type -> pawl.system.v1.ListRunsRequest
-	12,  // 82: pawl.system.v1.OrchestratorService.ListRunSteps:input_type -> pawl.system.v1.ListRunStepsRequest
-	14,  // 83: pawl.system.v1.OrchestratorService.ListRunEvents:input_type -> pawl.system.v1.ListRunEventsRequest
-	16,  // 84: pawl.system.v1.OrchestratorService.CancelRun:input_type -> pawl.system.v1.CancelRunRequest
-	18,  // 85: pawl.system.v1.OrchestratorService.RetryRun:input_type -> pawl.system.v1.RetryRunRequest
-	20,  // 86: pawl.system.v1.OrchestratorService.RerunRun:input_type -> pawl.system.v1.RerunRunRequest
-	22,  // 87: pawl.system.v1.OrchestratorService.FindSubmission:input_type -> pawl.system.v1.FindSubmissionRequest
-	62,  // 88: pawl.system.v1.OrchestratorService.CreateBatch:input_type -> pawl.system.v1.CreateBatchRequest
-	64,  // 89: pawl.system.v1.OrchestratorService.AddBatchItems:input_type -> pawl.system.v1.AddBatchItemsRequest
-	66,  // 90: pawl.system.v1.OrchestratorService.SealBatch:input_type -> pawl.system.v1.SealBatchRequest
-	68,  // 91: pawl.system.v1.OrchestratorService.GetBatch:input_type -> pawl.system.v1.GetBatchRequest
-	70,  // 92: pawl.system.v1.OrchestratorService.ListBatches:input_type -> pawl.system.v1.ListBatchesRequest
-	72,  // 93: pawl.system.v1.OrchestratorService.ListBatchResults:input_type -> pawl.system.v1.ListBatchResultsRequest
-	74,  // 94: pawl.system.v1.OrchestratorService.DecideBatch:input_type -> pawl.system.v1.DecideBatchRequest
-	25,  // 95: pawl.system.v1.OrchestratorService.ClaimSteps:input_type -> pawl.system.v1.ClaimStepsRequest
-	30,  // 96: pawl.system.v1.OrchestratorService.CompleteSteps:input_type -> pawl.system.v1.CompleteStepsRequest
-	36,  // 97: pawl.system.v1.OrchestratorService.Heartbeat:input_type -> pawl.system.v1.HeartbeatRequest
-	42,  // 98: pawl.system.v1.OrchestratorService.ReleaseSteps:input_type -> pawl.system.v1.ReleaseStepsRequest
-	56,  // 99: pawl.system.v1.OrchestratorService.WakeSteps:input_type -> pawl.system.v1.WakeStepsRequest
-	44,  // 100: pawl.system.v1.OrchestratorService.RecordSpend:input_type -> pawl.system.v1.RecordSpendRequest
-	46,  // 101: pawl.system.v1.OrchestratorService.CreatePipeline:input_type -> pawl.system.v1.CreatePipelineRequest
-	48,  // 102: pawl.system.v1.OrchestratorService.GetPipeline:input_type -> pawl.system.v1.GetPipelineRequest
-	50,  // 103: pawl.system.v1.OrchestratorService.ListPipelines:input_type -> pawl.system.v1.ListPipelinesRequest
-	52,  // 104: pawl.system.v1.OrchestratorService.CreateDocument:input_type -> pawl.system.v1.CreateDocumentRequest
-	54,  // 105: pawl.system.v1.OrchestratorService.GetDocument:input_type -> pawl.system.v1.GetDocumentRequest
-	58,  // 106: pawl.system.v1.OrchestratorService.SetTenantPolicy:input_type -> pawl.system.v1.SetTenantPolicyRequest
-	60,  // 107: pawl.system.v1.OrchestratorService.GetBacklog:input_type -> pawl.system.v1.GetBacklogRequest
-	7,   // 108: pawl.system.v1.OrchestratorService.CreateRun:output_type -> pawl.system.v1.CreateRunResponse
-	9,   // 109: pawl.system.v1.OrchestratorService.GetRun:output_type -> pawl.system.v1.GetRunResponse
-	11,  // 110: pawl.system.v1.OrchestratorService.ListRuns:output_type -> pawl.system.v1.ListRunsResponse
-	13,  // 111: pawl.system.v1.OrchestratorService.ListRunSteps:output_type -> pawl.system.v1.ListRunStepsResponse
-	15,  // 112: pawl.system.v1.OrchestratorService.ListRunEvents:output_type -> pawl.system.v1.ListRunEventsResponse
-	17,  // 113: pawl.system.v1.OrchestratorService.CancelRun:output_type -> pawl.system.v1.CancelRunResponse
-	19,  // 114: pawl.system.v1.OrchestratorService.RetryRun:output_type -> pawl.system.v1.RetryRunResponse
-	21,  // 115: pawl.system.v1.OrchestratorService.RerunRun:output_type -> pawl.system.v1.RerunRunResponse
-	23,  // 116: pawl.system.v1.OrchestratorService.FindSubmission:output_type -> pawl.system.v1.FindSubmissionResponse
-	63,  // 117: pawl.system.v1.OrchestratorService.CreateBatch:output_type -> pawl.system.v1.CreateBatchResponse
-	65,  // 118: pawl.system.v1.OrchestratorService.AddBatchItems:output_type -> pawl.system.v1.AddBatchItemsResponse
-	67,  // 119: pawl.system.v1.OrchestratorService.SealBatch:output_type -> pawl.system.v1.SealBatchResponse
-	69,  // 120: pawl.system.v1.OrchestratorService.GetBatch:output_type -> pawl.system.v1.GetBatchResponse
-	71,  // 121: pawl.system.v1.OrchestratorService.ListBatches:output_type -> pawl.system.v1.ListBatchesResponse
-	73,  // 122: pawl.system.v1.OrchestratorService.ListBatchResults:output_type -> pawl.system.v1.ListBatchResultsResponse
-	75,  // 123: pawl.system.v1.OrchestratorService.DecideBatch:output_type -> pawl.system.v1.DecideBatchResponse
-	27,  // 124: pawl.system.v1.OrchestratorService.ClaimSteps:output_type -> pawl.system.v1.ClaimStepsResponse
-	34,  // 125: pawl.system.v1.OrchestratorService.CompleteSteps:output_type -> pawl.system.v1.CompleteStepsResponse
-	40,  // 126: pawl.system.v1.OrchestratorService.Heartbeat:output_type -> pawl.system.v1.HeartbeatResponse
-	43,  // 127: pawl.system.v1.OrchestratorService.ReleaseSteps:output_type -> pawl.system.v1.ReleaseStepsResponse
-	57,  // 128: pawl.system.v1.OrchestratorService.WakeSteps:output_type -> pawl.system.v1.WakeStepsResponse
-	45,  // 129: pawl.system.v1.OrchestratorService.RecordSpend:output_type -> pawl.system.v1.RecordSpendResponse
-	47,  // 130: pawl.system.v1.OrchestratorService.CreatePipeline:output_type -> pawl.system.v1.CreatePipelineResponse
-	49,  // 131: pawl.system.v1.OrchestratorService.GetPipeline:output_type -> pawl.system.v1.GetPipelineResponse
-	51,  // 132: pawl.system.v1.OrchestratorService.ListPipelines:output_type -> pawl.system.v1.ListPipelinesResponse
-	53,  // 133: pawl.system.v1.OrchestratorService.CreateDocument:output_type -> pawl.system.v1.CreateDocumentResponse
-	55,  // 134: pawl.system.v1.OrchestratorService.GetDocument:output_type -> pawl.system.v1.GetDocumentResponse
-	59,  // 135: pawl.system.v1.OrchestratorService.SetTenantPolicy:output_type -> pawl.system.v1.SetTenantPolicyResponse
-	61,  // 136: pawl.system.v1.OrchestratorService.GetBacklog:output_type -> pawl.system.v1.GetBacklogResponse
-	108, // [108:137] is the sub-list for method output_type
-	79,  // [79:108] is the sub-list for method input_type
-	79,  // [79:79] is the sub-list for extension type_name
-	79,  // [79:79] is the sub-list for extension extendee
-	0,   // [0:79] is the sub-list for field type_name
+	91,  // 1: pawl.system.v1.CreateRunRequest.class:type_name -> pawl.v1.RunClass
+	78,  // 2: pawl.system.v1.CreateRunRequest.labels:type_name -> pawl.system.v1.CreateRunRequest.LabelsEntry
+	92,  // 3: pawl.system.v1.CreateRunRequest.deadline:type_name -> google.protobuf.Duration
+	93,  // 4: pawl.system.v1.CreateRunRequest.not_before:type_name -> google.protobuf.Timestamp
+	94,  // 5: pawl.system.v1.CreateRunResponse.status:type_name -> pawl.v1.RunStatus
+	95,  // 6: pawl.system.v1.GetRunResponse.run:type_name -> pawl.v1.Run
+	96,  // 7: pawl.system.v1.ListRunsRequest.query:type_name -> pawl.v1.ListRunsRequest
+	95,  // 8: pawl.system.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
+	97,  // 9: pawl.system.v1.ListRunStepsResponse.steps:type_name -> pawl.v1.RunStep
+	98,  // 10: pawl.system.v1.ListRunEventsRequest.query:type_name -> pawl.v1.ListRunEventsRequest
+	99,  // 11: pawl.system.v1.ListRunEventsResponse.events:type_name -> pawl.v1.RunEvent
+	95,  // 12: pawl.system.v1.CancelRunResponse.run:type_name -> pawl.v1.Run
+	95,  // 13: pawl.system.v1.RetryRunResponse.run:type_name -> pawl.v1.Run
+	95,  // 14: pawl.system.v1.RerunRunResponse.run:type_name -> pawl.v1.Run
+	91,  // 15: pawl.system.v1.PromoteRunRequest.class:type_name -> pawl.v1.RunClass
+	95,  // 16: pawl.system.v1.PromoteRunResponse.run:type_name -> pawl.v1.Run
+	5,   // 17: pawl.system.v1.FindSubmissionRequest.idempotency:type_name -> pawl.system.v1.Idempotency
+	94,  // 18: pawl.system.v1.FindSubmissionResponse.status:type_name -> pawl.v1.RunStatus
+	28,  // 19: pawl.system.v1.ClaimStepsRequest.claims:type_name -> pawl.system.v1.Claim
+	26,  // 20: pawl.system.v1.Claim.step:type_name -> pawl.system.v1.StepRef
+	30,  // 21: pawl.system.v1.ClaimStepsResponse.results:type_name -> pawl.system.v1.ClaimResult
+	0,   // 22: pawl.system.v1.ClaimResult.status:type_name -> pawl.system.v1.ClaimStatus
+	31,  // 23: pawl.system.v1.ClaimResult.assignment:type_name -> pawl.system.v1.Assignment
+	91,  // 24: pawl.system.v1.Assignment.class:type_name -> pawl.v1.RunClass
+	79,  // 25: pawl.system.v1.Assignment.labels:type_name -> pawl.system.v1.Assignment.LabelsEntry
+	80,  // 26: pawl.system.v1.Assignment.outputs:type_name -> pawl.system.v1.Assignment.OutputsEntry
+	92,  // 27: pawl.system.v1.Assignment.deadline_in:type_name -> google.protobuf.Duration
+	33,  // 28: pawl.system.v1.CompleteStepsRequest.outcomes:type_name -> pawl.system.v1.Outcome
+	26,  // 29: pawl.system.v1.Outcome.step:type_name -> pawl.system.v1.StepRef
+	81,  // 30: pawl.system.v1.Outcome.succeeded:type_name -> pawl.system.v1.Outcome.Succeeded
+	82,  // 31: pawl.system.v1.Outcome.skipped:type_name -> pawl.system.v1.Outcome.Skipped
+	83,  // 32: pawl.system.v1.Outcome.expanded:type_name -> pawl.system.v1.Outcome.Expanded
+	84,  // 33: pawl.system.v1.Outcome.failed:type_name -> pawl.system.v1.Outcome.Failed
+	85,  // 34: pawl.system.v1.Outcome.review_requested:type_name -> pawl.system.v1.Outcome.ReviewRequested
+	86,  // 35: pawl.system.v1.Outcome.parked:type_name -> pawl.system.v1.Outcome.Parked
+	34,  // 36: pawl.system.v1.Outcome.usage:type_name -> pawl.system.v1.Usage
+	93,  // 37: pawl.system.v1.Outcome.started_at:type_name -> google.protobuf.Timestamp
+	35,  // 38: pawl.system.v1.Usage.run_spend:type_name -> pawl.system.v1.Spend
+	37,  // 39: pawl.system.v1.CompleteStepsResponse.results:type_name -> pawl.system.v1.CompleteResult
+	1,   // 40: pawl.system.v1.CompleteResult.status:type_name -> pawl.system.v1.CompleteStatus
+	39,  // 41: pawl.system.v1.HeartbeatRequest.lanes:type_name -> pawl.system.v1.LaneSlots
+	40,  // 42: pawl.system.v1.HeartbeatRequest.holds:type_name -> pawl.system.v1.Hold
+	91,  // 43: pawl.system.v1.LaneSlots.class:type_name -> pawl.v1.RunClass
+	26,  // 44: pawl.system.v1.Hold.step:type_name -> pawl.system.v1.StepRef
+	92,  // 45: pawl.system.v1.Hold.permit_wait:type_name -> google.protobuf.Duration
+	41,  // 46: pawl.system.v1.Hold.awaited_permit:type_name -> pawl.system.v1.AwaitedPermit
+	92,  // 47: pawl.system.v1.AwaitedPermit.waited:type_name -> google.protobuf.Duration
+	92,  // 48: pawl.system.v1.HeartbeatResponse.lease:type_name -> google.protobuf.Duration
+	43,  // 49: pawl.system.v1.HeartbeatResponse.stops:type_name -> pawl.system.v1.Stop
+	26,  // 50: pawl.system.v1.Stop.step:type_name -> pawl.system.v1.StepRef
+	2,   // 51: pawl.system.v1.Stop.reason:type_name -> pawl.system.v1.StopReason
+	40,  // 52: pawl.system.v1.ReleaseStepsRequest.holds:type_name -> pawl.system.v1.Hold
+	87,  // 53: pawl.system.v1.RecordSpendRequest.runs:type_name -> pawl.system.v1.RecordSpendRequest.RunSpend
+	100, // 54: pawl.system.v1.CreatePipelineResponse.pipeline:type_name -> pawl.v1.Pipeline
+	100, // 55: pawl.system.v1.GetPipelineResponse.pipeline:type_name -> pawl.v1.Pipeline
+	101, // 56: pawl.system.v1.ListPipelinesRequest.query:type_name -> pawl.v1.ListPipelinesRequest
+	100, // 57: pawl.system.v1.ListPipelinesResponse.pipelines:type_name -> pawl.v1.Pipeline
+	5,   // 58: pawl.system.v1.CreateDocumentRequest.idempotency:type_name -> pawl.system.v1.Idempotency
+	102, // 59: pawl.system.v1.GetDocumentResponse.document:type_name -> pawl.v1.Document
+	26,  // 60: pawl.system.v1.WakeStepsRequest.steps:type_name -> pawl.system.v1.StepRef
+	88,  // 61: pawl.system.v1.GetBacklogResponse.backlog:type_name -> pawl.system.v1.GetBacklogResponse.Backlog
+	5,   // 62: pawl.system.v1.CreateBatchRequest.idempotency:type_name -> pawl.system.v1.Idempotency
+	91,  // 63: pawl.system.v1.CreateBatchRequest.class:type_name -> pawl.v1.RunClass
+	89,  // 64: pawl.system.v1.CreateBatchRequest.labels:type_name -> pawl.system.v1.CreateBatchRequest.LabelsEntry
+	92,  // 65: pawl.system.v1.CreateBatchRequest.deadline:type_name -> google.protobuf.Duration
+	103, // 66: pawl.system.v1.CreateBatchResponse.batch:type_name -> pawl.v1.Batch
+	90,  // 67: pawl.system.v1.AddBatchItemsRequest.items:type_name -> pawl.system.v1.AddBatchItemsRequest.Item
+	104, // 68: pawl.system.v1.AddBatchItemsResponse.results:type_name -> pawl.v1.BatchItemResult
+	103, // 69: pawl.system.v1.SealBatchResponse.batch:type_name -> pawl.v1.Batch
+	103, // 70: pawl.system.v1.GetBatchResponse.batch:type_name -> pawl.v1.Batch
+	103, // 71: pawl.system.v1.ListBatchesResponse.batches:type_name -> pawl.v1.Batch
+	105, // 72: pawl.system.v1.ListBatchResultsResponse.results:type_name -> pawl.v1.BatchResult
+	3,   // 73: pawl.system.v1.DecideBatchRequest.verb:type_name -> pawl.system.v1.BatchVerb
+	103, // 74: pawl.system.v1.DecideBatchResponse.batch:type_name -> pawl.v1.Batch
+	4,   // 75: pawl.system.v1.Outcome.Failed.class:type_name -> pawl.system.v1.Outcome.FailureClass
+	92,  // 76: pawl.system.v1.Outcome.Failed.retry_after:type_name -> google.protobuf.Duration
+	92,  // 77: pawl.system.v1.Outcome.Parked.until:type_name -> google.protobuf.Duration
+	35,  // 78: pawl.system.v1.RecordSpendRequest.RunSpend.spend:type_name -> pawl.system.v1.Spend
+	91,  // 79: pawl.system.v1.GetBacklogResponse.Backlog.class:type_name -> pawl.v1.RunClass
+	5,   // 80: pawl.system.v1.AddBatchItemsRequest.Item.idempotency:type_name -> pawl.system.v1.Idempotency
+	6,   // 81: pawl.system.v1.OrchestratorService.CreateRun:input_type -> pawl.system.v1.CreateRunRequest
+	8,   // 82: pawl.system.v1.OrchestratorService.GetRun:input_type -> pawl.system.v1.GetRunRequest
+	10,  // 83: pawl.system.v1.OrchestratorService.ListRuns:input_type -> pawl.system.v1.ListRunsRequest
+	12,  // 84: pawl.system.v1.OrchestratorService.ListRunSteps:input_type -> pawl.system.v1.ListRunStepsRequest
+	14,  // 85: pawl.system.v1.OrchestratorService.ListRunEvents:input_type -> pawl.system.v1.ListRunEventsRequest
+	16,  // 86: pawl.system.v1.OrchestratorService.CancelRun:input_type -> pawl.system.v1.CancelRunRequest
+	18,  // 87: pawl.system.v1.OrchestratorService.RetryRun:input_type -> pawl.system.v1.RetryRunRequest
+	20,  // 88: pawl.system.v1.OrchestratorService.RerunRun:input_type -> pawl.system.v1.RerunRunRequest
+	22,  // 89: pawl.system.v1.OrchestratorService.PromoteRun:input_type -> pawl.system.v1.PromoteRunRequest
+	24,  // 90: pawl.system.v1.OrchestratorService.FindSubmission:input_type -> pawl.system.v1.FindSubmissionRequest
+	64,  // 91: pawl.system.v1.OrchestratorService.CreateBatch:input_type -> pawl.system.v1.CreateBatchRequest
+	66,  // 92: pawl.system.v1.OrchestratorService.AddBatchItems:input_type -> pawl.system.v1.AddBatchItemsRequest
+	68,  // 93: pawl.system.v1.OrchestratorService.SealBatch:input_type -> pawl.system.v1.SealBatchRequest
+	70,  // 94: pawl.system.v1.OrchestratorService.GetBatch:input_type -> pawl.system.v1.GetBatchRequest
+	72,  // 95: pawl.system.v1.OrchestratorService.ListBatches:input_type -> pawl.system.v1.ListBatchesRequest
+	74,  // 96: pawl.system.v1.OrchestratorService.ListBatchResults:input_type -> pawl.system.v1.ListBatchResultsRequest
+	76,  // 97: pawl.system.v1.OrchestratorService.DecideBatch:input_type -> pawl.system.v1.DecideBatchRequest
+	27,  // 98: pawl.system.v1.OrchestratorService.ClaimSteps:input_type -> pawl.system.v1.ClaimStepsRequest
+	32,  // 99: pawl.system.v1.OrchestratorService.CompleteSteps:input_type -> pawl.system.v1.CompleteStepsRequest
+	38,  // 100: pawl.system.v1.OrchestratorService.Heartbeat:input_type -> pawl.system.v1.HeartbeatRequest
+	44,  // 101: pawl.system.v1.OrchestratorService.ReleaseSteps:input_type -> pawl.system.v1.ReleaseStepsRequest
+	58,  // 102: pawl.system.v1.OrchestratorService.WakeSteps:input_type -> pawl.system.v1.WakeStepsRequest
+	46,  // 103: pawl.system.v1.OrchestratorService.RecordSpend:input_type -> pawl.system.v1.RecordSpendRequest
+	48,  // 104: pawl.system.v1.OrchestratorService.CreatePipeline:input_type -> pawl.system.v1.CreatePipelineRequest
+	50,  // 105: pawl.system.v1.OrchestratorService.GetPipeline:input_type -> pawl.system.v1.GetPipelineRequest
+	52,  // 106: pawl.system.v1.OrchestratorService.ListPipelines:input_type -> pawl.system.v1.ListPipelinesRequest
+	54,  // 107: pawl.system.v1.OrchestratorService.CreateDocument:input_type -> pawl.system.v1.CreateDocumentRequest
+	56,  // 108: pawl.system.v1.OrchestratorService.GetDocument:input_type -> pawl.system.v1.GetDocumentRequest
+	60,  // 109: pawl.system.v1.OrchestratorService.SetTenantPolicy:input_type -> pawl.system.v1.SetTenantPolicyRequest
+	62,  // 110: pawl.system.v1.OrchestratorService.GetBacklog:input_type -> pawl.system.v1.GetBacklogRequest
+	7,   // 111: pawl.system.v1.OrchestratorService.CreateRun:output_type -> pawl.system.v1.CreateRunResponse
+	9,   // 112: pawl.system.v1.OrchestratorService.GetRun:output_type -> pawl.system.v1.GetRunResponse
+	11,  // 113: pawl.system.v1.OrchestratorService.ListRuns:output_type -> pawl.system.v1.ListRunsResponse
+	13,  // 114: pawl.system.v1.OrchestratorService.ListRunSteps:output_type -> pawl.system.v1.ListRunStepsResponse
+	15,  // 115: pawl.system.v1.OrchestratorService.ListRunEvents:output_type -> pawl.system.v1.ListRunEventsResponse
+	17,  // 116: pawl.system.v1.OrchestratorService.CancelRun:output_type -> pawl.system.v1.CancelRunResponse
+	19,  // 117: pawl.system.v1.OrchestratorService.RetryRun:output_type -> pawl.system.v1.RetryRunResponse
+	21,  // 118: pawl.system.v1.OrchestratorService.RerunRun:output_type -> pawl.system.v1.RerunRunResponse
+	23,  // 119: pawl.system.v1.OrchestratorService.PromoteRun:output_type -> pawl.system.v1.PromoteRunResponse
+	25,  // 120: pawl.system.v1.OrchestratorService.FindSubmission:output_type -> pawl.system.v1.FindSubmissionResponse
+	65,  // 121: pawl.system.v1.OrchestratorService.CreateBatch:output_type -> pawl.system.v1.CreateBatchResponse
+	67,  // 122: pawl.system.v1.OrchestratorService.AddBatchItems:output_type -> pawl.system.v1.AddBatchItemsResponse
+	69,  // 123: pawl.system.v1.OrchestratorService.SealBatch:output_type -> pawl.system.v1.SealBatchResponse
+	71,  // 124: pawl.system.v1.OrchestratorService.GetBatch:output_type -> pawl.system.v1.GetBatchResponse
+	73,  // 125: pawl.system.v1.OrchestratorService.ListBatches:output_type -> pawl.system.v1.ListBatchesResponse
+	75,  // 126: pawl.system.v1.OrchestratorService.ListBatchResults:output_type -> pawl.system.v1.ListBatchResultsResponse
+	77,  // 127: pawl.system.v1.OrchestratorService.DecideBatch:output_type -> pawl.system.v1.DecideBatchResponse
+	29,  // 128: pawl.system.v1.OrchestratorService.ClaimSteps:output_type -> pawl.system.v1.ClaimStepsResponse
+	36,  // 129: pawl.system.v1.OrchestratorService.CompleteSteps:output_type -> pawl.system.v1.CompleteStepsResponse
+	42,  // 130: pawl.system.v1.OrchestratorService.Heartbeat:output_type -> pawl.system.v1.HeartbeatResponse
+	45,  // 131: pawl.system.v1.OrchestratorService.ReleaseSteps:output_type -> pawl.system.v1.ReleaseStepsResponse
+	59,  // 132: pawl.system.v1.OrchestratorService.WakeSteps:output_type -> pawl.system.v1.WakeStepsResponse
+	47,  // 133: pawl.system.v1.OrchestratorService.RecordSpend:output_type -> pawl.system.v1.RecordSpendResponse
+	49,  // 134: pawl.system.v1.OrchestratorService.CreatePipeline:output_type -> pawl.system.v1.CreatePipelineResponse
+	51,  // 135: pawl.system.v1.OrchestratorService.GetPipeline:output_type -> pawl.system.v1.GetPipelineResponse
+	53,  // 136: pawl.system.v1.OrchestratorService.ListPipelines:output_type -> pawl.system.v1.ListPipelinesResponse
+	55,  // 137: pawl.system.v1.OrchestratorService.CreateDocument:output_type -> pawl.system.v1.CreateDocumentResponse
+	57,  // 138: pawl.system.v1.OrchestratorService.GetDocument:output_type -> pawl.system.v1.GetDocumentResponse
+	61,  // 139: pawl.system.v1.OrchestratorService.SetTenantPolicy:output_type -> pawl.system.v1.SetTenantPolicyResponse
+	63,  // 140: pawl.system.v1.OrchestratorService.GetBacklog:output_type -> pawl.system.v1.GetBacklogResponse
+	111, // [111:141] is the sub-list for method output_type
+	81,  // [81:111] is the sub-list for method input_type
+	81,  // [81:81] is the sub-list for extension type_name
+	81,  // [81:81] is the sub-list for extension extendee
+	0,   // [0:81] is the sub-list for field type_name
 }
 
 func init() { file_pawl_system_v1_orchestrator_proto_init() }
@@ -6397,8 +6572,8 @@ func file_pawl_system_v1_orchestrator_proto_init() {
 	file_pawl_system_v1_orchestrator_proto_msgTypes[1].OneofWrappers = []any{}
 	file_pawl_system_v1_orchestrator_proto_msgTypes[11].OneofWrappers = []any{}
 	file_pawl_system_v1_orchestrator_proto_msgTypes[13].OneofWrappers = []any{}
-	file_pawl_system_v1_orchestrator_proto_msgTypes[24].OneofWrappers = []any{}
-	file_pawl_system_v1_orchestrator_proto_msgTypes[26].OneofWrappers = []any{
+	file_pawl_system_v1_orchestrator_proto_msgTypes[26].OneofWrappers = []any{}
+	file_pawl_system_v1_orchestrator_proto_msgTypes[28].OneofWrappers = []any{
 		(*Outcome_Succeeded_)(nil),
 		(*Outcome_Skipped_)(nil),
 		(*Outcome_Expanded_)(nil),
@@ -6406,21 +6581,21 @@ func file_pawl_system_v1_orchestrator_proto_init() {
 		(*Outcome_ReviewRequested_)(nil),
 		(*Outcome_Parked_)(nil),
 	}
-	file_pawl_system_v1_orchestrator_proto_msgTypes[43].OneofWrappers = []any{
+	file_pawl_system_v1_orchestrator_proto_msgTypes[45].OneofWrappers = []any{
 		(*GetPipelineRequest_Name)(nil),
 		(*GetPipelineRequest_Digest)(nil),
 	}
-	file_pawl_system_v1_orchestrator_proto_msgTypes[53].OneofWrappers = []any{}
-	file_pawl_system_v1_orchestrator_proto_msgTypes[57].OneofWrappers = []any{}
-	file_pawl_system_v1_orchestrator_proto_msgTypes[69].OneofWrappers = []any{}
-	file_pawl_system_v1_orchestrator_proto_msgTypes[78].OneofWrappers = []any{}
+	file_pawl_system_v1_orchestrator_proto_msgTypes[55].OneofWrappers = []any{}
+	file_pawl_system_v1_orchestrator_proto_msgTypes[59].OneofWrappers = []any{}
+	file_pawl_system_v1_orchestrator_proto_msgTypes[71].OneofWrappers = []any{}
+	file_pawl_system_v1_orchestrator_proto_msgTypes[80].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_system_v1_orchestrator_proto_rawDesc), len(file_pawl_system_v1_orchestrator_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   84,
+			NumMessages:   86,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -27,6 +27,7 @@ const (
 	OrchestratorService_CancelRun_FullMethodName        = "/pawl.system.v1.OrchestratorService/CancelRun"
 	OrchestratorService_RetryRun_FullMethodName         = "/pawl.system.v1.OrchestratorService/RetryRun"
 	OrchestratorService_RerunRun_FullMethodName         = "/pawl.system.v1.OrchestratorService/RerunRun"
+	OrchestratorService_PromoteRun_FullMethodName       = "/pawl.system.v1.OrchestratorService/PromoteRun"
 	OrchestratorService_FindSubmission_FullMethodName   = "/pawl.system.v1.OrchestratorService/FindSubmission"
 	OrchestratorService_CreateBatch_FullMethodName      = "/pawl.system.v1.OrchestratorService/CreateBatch"
 	OrchestratorService_AddBatchItems_FullMethodName    = "/pawl.system.v1.OrchestratorService/AddBatchItems"
@@ -73,6 +74,8 @@ type OrchestratorServiceClient interface {
 	RetryRun(ctx context.Context, in *RetryRunRequest, opts ...grpc.CallOption) (*RetryRunResponse, error)
 	// RerunRun runs a step and all that depend on it again, in a new generation.
 	RerunRun(ctx context.Context, in *RerunRunRequest, opts ...grpc.CallOption) (*RerunRunResponse, error)
+	// PromoteRun moves a run to another lane. Safe to repeat.
+	PromoteRun(ctx context.Context, in *PromoteRunRequest, opts ...grpc.CallOption) (*PromoteRunResponse, error)
 	// FindSubmission returns what an idempotency key stands for. The same key with another digest is refused.
 	FindSubmission(ctx context.Context, in *FindSubmissionRequest, opts ...grpc.CallOption) (*FindSubmissionResponse, error)
 	// CreateBatch opens a batch. Safe to repeat: the idempotency key decides.
@@ -201,6 +204,16 @@ func (c *orchestratorServiceClient) RerunRun(ctx context.Context, in *RerunRunRe
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RerunRunResponse)
 	err := c.cc.Invoke(ctx, OrchestratorService_RerunRun_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *orchestratorServiceClient) PromoteRun(ctx context.Context, in *PromoteRunRequest, opts ...grpc.CallOption) (*PromoteRunResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PromoteRunResponse)
+	err := c.cc.Invoke(ctx, OrchestratorService_PromoteRun_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -440,6 +453,8 @@ type OrchestratorServiceServer interface {
 	RetryRun(context.Context, *RetryRunRequest) (*RetryRunResponse, error)
 	// RerunRun runs a step and all that depend on it again, in a new generation.
 	RerunRun(context.Context, *RerunRunRequest) (*RerunRunResponse, error)
+	// PromoteRun moves a run to another lane. Safe to repeat.
+	PromoteRun(context.Context, *PromoteRunRequest) (*PromoteRunResponse, error)
 	// FindSubmission returns what an idempotency key stands for. The same key with another digest is refused.
 	FindSubmission(context.Context, *FindSubmissionRequest) (*FindSubmissionResponse, error)
 	// CreateBatch opens a batch. Safe to repeat: the idempotency key decides.
@@ -517,6 +532,9 @@ func (UnimplementedOrchestratorServiceServer) RetryRun(context.Context, *RetryRu
 }
 func (UnimplementedOrchestratorServiceServer) RerunRun(context.Context, *RerunRunRequest) (*RerunRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RerunRun not implemented")
+}
+func (UnimplementedOrchestratorServiceServer) PromoteRun(context.Context, *PromoteRunRequest) (*PromoteRunResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PromoteRun not implemented")
 }
 func (UnimplementedOrchestratorServiceServer) FindSubmission(context.Context, *FindSubmissionRequest) (*FindSubmissionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method FindSubmission not implemented")
@@ -742,6 +760,24 @@ func _OrchestratorService_RerunRun_Handler(srv interface{}, ctx context.Context,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(OrchestratorServiceServer).RerunRun(ctx, req.(*RerunRunRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OrchestratorService_PromoteRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PromoteRunRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OrchestratorServiceServer).PromoteRun(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OrchestratorService_PromoteRun_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OrchestratorServiceServer).PromoteRun(ctx, req.(*PromoteRunRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1162,6 +1198,10 @@ var OrchestratorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RerunRun",
 			Handler:    _OrchestratorService_RerunRun_Handler,
+		},
+		{
+			MethodName: "PromoteRun",
+			Handler:    _OrchestratorService_PromoteRun_Handler,
 		},
 		{
 			MethodName: "FindSubmission",

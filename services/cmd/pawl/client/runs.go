@@ -18,14 +18,15 @@ import (
 
 // Runs groups the commands about runs.
 type Runs struct {
-	Submit submitRun `cmd:"" help:"Start a run of a pipeline."`
-	Get    getRun    `cmd:"" help:"Say how a run fares."`
-	List   listRuns  `cmd:"" help:"List runs, newest first."`
-	Watch  watchRun  `cmd:"" help:"Follow a run to its end."`
-	Why    whyRun    `cmd:"" help:"Say why a run does not move, or has ended, and what can be done."`
-	Cancel cancelRun `cmd:"" help:"Stop a run."`
-	Retry  retryRun  `cmd:"" help:"Run the failed or reviewed steps of a run again, with the same data."`
-	Rerun  rerunRun  `cmd:"" help:"Run a step and all that depend on it again, asking anew."`
+	Submit  submitRun  `cmd:"" help:"Start a run of a pipeline."`
+	Get     getRun     `cmd:"" help:"Say how a run fares."`
+	List    listRuns   `cmd:"" help:"List runs, newest first."`
+	Watch   watchRun   `cmd:"" help:"Follow a run to its end."`
+	Why     whyRun     `cmd:"" help:"Say why a run does not move, or has ended, and what can be done."`
+	Cancel  cancelRun  `cmd:"" help:"Stop a run."`
+	Retry   retryRun   `cmd:"" help:"Run the failed or reviewed steps of a run again, with the same data."`
+	Promote promoteRun `cmd:"" help:"Move a run to another lane: one of a batch that somebody waits for."`
+	Rerun   rerunRun   `cmd:"" help:"Run a step and all that depend on it again, asking anew."`
 }
 
 type submitRun struct {

@@ -101,3 +101,29 @@ func (c *rerunRun) Run(ctx context.Context, s Streams) error {
 		return again.GetRun(), err
 	})
 }
+
+type promoteRun struct {
+	Connection
+	ID     string `arg:"" help:"Id of the run."`
+	Class  string `help:"The lane in which it goes on: interactive or batch." enum:"interactive,batch" default:"interactive"`
+	Reason string `help:"Why, for the journal."`
+	Etag   string `help:"Only if the run still has this etag. Default: however it is."`
+}
+
+// Run moves the run to the lane.
+func (c *promoteRun) Run(ctx context.Context, s Streams) error {
+	client, err := c.open()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	class := pawlv1.RunClass_RUN_CLASS_INTERACTIVE
+	if c.Class == "batch" {
+		class = pawlv1.RunClass_RUN_CLASS_BATCH
+	}
+	promoted, err := client.PromoteRun(ctx, &pawlv1.PromoteRunRequest{RunId: c.ID, Class: class, Reason: c.Reason, Etag: c.Etag})
+	if err != nil {
+		return coded(err)
+	}
+	return c.show(s, promoted.GetRun())
+}

@@ -7,28 +7,175 @@ package db
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 )
 
-const findReady = `-- name: FindReady :many
-SELECT l.turn::bigint AS turn, l.run_id, l.step, l.shard, l.generation
+const countFlight = `-- name: CountFlight :many
+SELECT l.tenant, l.line::text AS line, count(*) AS n FROM core.step_live l
+WHERE l.counted AND l.status IN ('queued', 'running') AND (cardinality($1::text[]) = 0 OR l.tenant = ANY ($1::text[]))
+GROUP BY l.tenant, l.line
+`
+
+type CountFlightRow struct {
+	Tenant string
+	Line   string
+	N      int64
+}
+
+// The steps that are dispatched, not finished, and count against caps, by tenant and pipeline; all if no tenants are named.
+func (q *Queries) CountFlight(ctx context.Context, tenants []string) ([]CountFlightRow, error) {
+	rows, err := q.db.Query(ctx, countFlight, tenants)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []CountFlightRow{}
+	for rows.Next() {
+		var i CountFlightRow
+		if err := rows.Scan(&i.Tenant, &i.Line, &i.N); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const countHolders = `-- name: CountHolders :many
+SELECT k.tenant::text AS tenant, k.pipeline::text AS pipeline, k.key::text AS key, count(r.id) AS n
+FROM (SELECT unnest($1::text[]) AS tenant, unnest($2::text[]) AS pipeline, unnest($3::text[]) AS key) k
+JOIN core.key_holder h ON h.tenant = k.tenant AND h.pipeline = k.pipeline AND h.key = k.key
+JOIN core.pipeline_run r ON r.id = h.run_id AND r.finished_at IS NULL
+GROUP BY k.tenant, k.pipeline, k.key
+`
+
+type CountHoldersParams struct {
+	Tenants   []string
+	Pipelines []string
+	Keys      []string
+}
+
+type CountHoldersRow struct {
+	Tenant   string
+	Pipeline string
+	Key      string
+	N        int64
+}
+
+func (q *Queries) CountHolders(ctx context.Context, arg CountHoldersParams) ([]CountHoldersRow, error) {
+	rows, err := q.db.Query(ctx, countHolders, arg.Tenants, arg.Pipelines, arg.Keys)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []CountHoldersRow{}
+	for rows.Next() {
+		var i CountHoldersRow
+		if err := rows.Scan(
+			&i.Tenant,
+			&i.Pipeline,
+			&i.Key,
+			&i.N,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const countPolicySteps = `-- name: CountPolicySteps :exec
+UPDATE core.step_live l SET counted = true
 FROM (
-    SELECT t.turn, s.run_id, s.step, s.shard, s.generation, s.priority, s.begun, s.ready_at, row_number() OVER (PARTITION BY t.turn ORDER BY s.priority DESC, s.begun DESC, s.ready_at) AS place
-    FROM unnest($1::text[]) WITH ORDINALITY AS t(tenant, turn)
-    CROSS JOIN LATERAL (
-        SELECT r.run_id, r.step, r.shard, r.generation, r.priority, r.begun, r.ready_at FROM core.step_live r
-        WHERE r.status = 'ready' AND NOT r.held AND r.class = $2 AND r.tenant = t.tenant
-        ORDER BY r.priority DESC, r.begun DESC, r.ready_at LIMIT $3
-    ) s
-) l
-ORDER BY l.place, l.turn
+    SELECT q.run_id, q.step, q.shard FROM core.step_live q
+    WHERE q.status = 'queued' AND q.class IN ('interactive', 'batch') AND q.tenant = $1
+    UNION ALL
+    SELECT r.run_id, r.step, r.shard FROM core.runner i
+    JOIN core.step_live r ON r.status = 'running' AND r.worker = i.instance AND r.tenant = $1
+) f
+WHERE l.run_id = f.run_id AND l.step = f.step AND l.shard = f.shard AND NOT l.counted
+`
+
+// The steps of a tenant that are dispatched already count against its cap too.
+func (q *Queries) CountPolicySteps(ctx context.Context, tenant string) error {
+	_, err := q.db.Exec(ctx, countPolicySteps, tenant)
+	return err
+}
+
+const findLinesThatWait = `-- name: FindLinesThatWait :many
+SELECT k.n::integer AS n
+FROM (SELECT unnest($1::integer[]) AS n, unnest($2::text[]) AS class, unnest($3::text[]) AS tenant,
+             unnest($4::text[]) AS line, unnest($5::text[]) AS line_key, unnest($6::boolean[]) AS whole) k
+WHERE EXISTS (SELECT FROM core.step_live l
+              WHERE l.status = 'ready' AND l.line <> '' AND NOT l.paused AND l.class = k.class AND l.tenant = k.tenant
+                AND l.line_key = k.line_key AND l.line = k.line)
+   OR k.whole AND EXISTS (SELECT FROM core.step_live l
+              WHERE l.status = 'ready' AND l.line <> '' AND NOT l.paused AND l.class = k.class AND l.tenant = k.tenant)
+   OR k.whole AND EXISTS (SELECT FROM core.step_live l
+              WHERE l.status = 'ready' AND NOT l.held AND l.class = k.class AND l.tenant = k.tenant)
+`
+
+type FindLinesThatWaitParams struct {
+	Numbers  []int32
+	Classes  []string
+	Tenants  []string
+	Lines    []string
+	LineKeys []string
+	Whole    []bool
+}
+
+// Whether READY steps wait that those of a line must not pass: of the line itself, or, where the tenant is what has the cap,
+// any of the tenant's.
+func (q *Queries) FindLinesThatWait(ctx context.Context, arg FindLinesThatWaitParams) ([]int32, error) {
+	rows, err := q.db.Query(ctx, findLinesThatWait,
+		arg.Numbers,
+		arg.Classes,
+		arg.Tenants,
+		arg.Lines,
+		arg.LineKeys,
+		arg.Whole,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []int32{}
+	for rows.Next() {
+		var n int32
+		if err := rows.Scan(&n); err != nil {
+			return nil, err
+		}
+		items = append(items, n)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const findReady = `-- name: FindReady :many
+SELECT t.turn::bigint AS turn, s.run_id, s.step, s.shard, s.generation, s.priority, s.begun, s.ready_at
+FROM (SELECT unnest($1::text[]) AS tenant, unnest($2::integer[]) AS turn, unnest($3::integer[]) AS share) t
+CROSS JOIN LATERAL (
+    SELECT r.run_id, r.step, r.shard, r.generation, r.priority, r.begun, r.ready_at FROM core.step_live r
+    WHERE r.status = 'ready' AND NOT r.held AND r.class = $4 AND r.tenant = t.tenant
+    ORDER BY r.priority DESC, r.begun DESC, r.ready_at LIMIT t.share
+) s
+ORDER BY t.turn, s.priority DESC, s.begun DESC, s.ready_at
 `
 
 type FindReadyParams struct {
 	Tenants []string
+	Turns   []int32
+	Shares  []int32
 	Class   string
-	Share   int32
 }
 
 type FindReadyRow struct {
@@ -37,11 +184,20 @@ type FindReadyRow struct {
 	Step       string
 	Shard      int32
 	Generation int32
+	Priority   int32
+	Begun      bool
+	ReadyAt    *time.Time
 }
 
-// The READY steps of tenants that go next, of each at most a share, in the tenant's order.
+// The READY steps of tenants that go next, of each at most its share, in the tenant's order. Those in lines are not among
+// them.
 func (q *Queries) FindReady(ctx context.Context, arg FindReadyParams) ([]FindReadyRow, error) {
-	rows, err := q.db.Query(ctx, findReady, arg.Tenants, arg.Class, arg.Share)
+	rows, err := q.db.Query(ctx, findReady,
+		arg.Tenants,
+		arg.Turns,
+		arg.Shares,
+		arg.Class,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -55,6 +211,9 @@ func (q *Queries) FindReady(ctx context.Context, arg FindReadyParams) ([]FindRea
 			&i.Step,
 			&i.Shard,
 			&i.Generation,
+			&i.Priority,
+			&i.Begun,
+			&i.ReadyAt,
 		); err != nil {
 			return nil, err
 		}
@@ -66,40 +225,14 @@ func (q *Queries) FindReady(ctx context.Context, arg FindReadyParams) ([]FindRea
 	return items, nil
 }
 
-const findWaitingTenants = `-- name: FindWaitingTenants :many
-WITH RECURSIVE behind AS (
-    SELECT $2::text AS tenant, 0 AS turn
-    UNION ALL
-    SELECT (SELECT l.tenant FROM core.step_live l
-            WHERE l.status = 'ready' AND NOT l.held AND l.class = $3 AND l.tenant > w.tenant
-            ORDER BY l.tenant LIMIT 1), w.turn + 1
-    FROM behind w WHERE w.tenant IS NOT NULL AND w.turn < $1
-), before AS (
-    SELECT ''::text AS tenant, 0 AS turn
-    UNION ALL
-    SELECT (SELECT l.tenant FROM core.step_live l
-            WHERE l.status = 'ready' AND NOT l.held AND l.class = $3 AND l.tenant > w.tenant AND l.tenant <= $2
-            ORDER BY l.tenant LIMIT 1), w.turn + 1
-    FROM before w WHERE w.tenant IS NOT NULL AND w.turn < $1
-)
-SELECT t.tenant::text AS tenant
-FROM (SELECT 1 AS lap, b.turn, b.tenant FROM behind b
-      UNION ALL
-      SELECT 2, b.turn, b.tenant FROM before b) t
-WHERE t.turn > 0 AND t.tenant IS NOT NULL
-ORDER BY t.lap, t.turn LIMIT $1
+const lockCaps = `-- name: LockCaps :many
+SELECT k.tenant::text AS tenant FROM (SELECT DISTINCT unnest($1::text[]) AS tenant) k
+WHERE pg_try_advisory_xact_lock(hashtextextended('core.caps ' || k.tenant, 0))
 `
 
-type FindWaitingTenantsParams struct {
-	Most       int32
-	LastServed string
-	Class      string
-}
-
-// The tenants that have READY steps of the class, in turn, beginning behind the one that was served last. They are found by
-// skipping through the index, so that a tenant with a long backlog costs no more than one with a short one.
-func (q *Queries) FindWaitingTenants(ctx context.Context, arg FindWaitingTenantsParams) ([]string, error) {
-	rows, err := q.db.Query(ctx, findWaitingTenants, arg.Most, arg.LastServed, arg.Class)
+// Takes the locks of tenants' caps that are free, until the end of the transaction, and returns whose they are.
+func (q *Queries) LockCaps(ctx context.Context, tenants []string) ([]string, error) {
+	rows, err := q.db.Query(ctx, lockCaps, tenants)
 	if err != nil {
 		return nil, err
 	}
@@ -118,9 +251,39 @@ func (q *Queries) FindWaitingTenants(ctx context.Context, arg FindWaitingTenants
 	return items, nil
 }
 
+const putTenantPolicy = `-- name: PutTenantPolicy :execrows
+INSERT INTO core.tenant_policy AS p (tenant, weight, max_concurrent_steps, version)
+VALUES ($1, $2, NULLIF($3::integer, 0), $4)
+ON CONFLICT (tenant) DO UPDATE
+SET weight = excluded.weight, max_concurrent_steps = excluded.max_concurrent_steps, version = excluded.version,
+    updated_at = clock_timestamp()
+WHERE excluded.version > p.version
+`
+
+type PutTenantPolicyParams struct {
+	Tenant             string
+	Weight             int32
+	MaxConcurrentSteps int32
+	Version            int64
+}
+
+func (q *Queries) PutTenantPolicy(ctx context.Context, arg PutTenantPolicyParams) (int64, error) {
+	result, err := q.db.Exec(ctx, putTenantPolicy,
+		arg.Tenant,
+		arg.Weight,
+		arg.MaxConcurrentSteps,
+		arg.Version,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const readLoad = `-- name: ReadLoad :many
 SELECT c.class::text AS class, (q.n + r.n)::bigint AS dispatched, r.slots::bigint AS slots,
-       EXISTS (SELECT FROM core.step_live l WHERE l.status = 'ready' AND NOT l.held AND l.class = c.class) AS waiting
+       EXISTS (SELECT FROM core.step_live l WHERE l.status = 'ready' AND NOT l.held AND l.class = c.class) AS waiting,
+       EXISTS (SELECT FROM core.step_live l WHERE l.status = 'ready' AND l.line <> '' AND NOT l.paused AND l.class = c.class) AS lined
 FROM (SELECT unnest($1::text[]) AS class) c
 CROSS JOIN LATERAL (SELECT count(*) AS n FROM core.step_live l WHERE l.status = 'queued' AND l.class = c.class) q
 CROSS JOIN LATERAL (
@@ -139,10 +302,11 @@ type ReadLoadRow struct {
 	Dispatched int64
 	Slots      int64
 	Waiting    bool
+	Lined      bool
 }
 
 // Of each class: the steps that were dispatched and are not finished, the slots of living runners, and whether READY steps
-// wait. RUNNING steps are found by their runners, of which each has a row.
+// wait, with their tenant alone or in the line of a pipeline with caps. RUNNING steps are found by their runners, of which each has a row.
 func (q *Queries) ReadLoad(ctx context.Context, classes []string) ([]ReadLoadRow, error) {
 	rows, err := q.db.Query(ctx, readLoad, classes)
 	if err != nil {
@@ -157,7 +321,38 @@ func (q *Queries) ReadLoad(ctx context.Context, classes []string) ([]ReadLoadRow
 			&i.Dispatched,
 			&i.Slots,
 			&i.Waiting,
+			&i.Lined,
 		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const readTenantPolicies = `-- name: ReadTenantPolicies :many
+SELECT tenant, weight, coalesce(max_concurrent_steps, 0)::integer AS max_concurrent_steps FROM core.tenant_policy
+`
+
+type ReadTenantPoliciesRow struct {
+	Tenant             string
+	Weight             int32
+	MaxConcurrentSteps int32
+}
+
+func (q *Queries) ReadTenantPolicies(ctx context.Context) ([]ReadTenantPoliciesRow, error) {
+	rows, err := q.db.Query(ctx, readTenantPolicies)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ReadTenantPoliciesRow{}
+	for rows.Next() {
+		var i ReadTenantPoliciesRow
+		if err := rows.Scan(&i.Tenant, &i.Weight, &i.MaxConcurrentSteps); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -33,6 +33,16 @@ func (q *Queries) DeleteDeadRunners(ctx context.Context, kept time.Duration) err
 	return err
 }
 
+const deleteEndedHolders = `-- name: DeleteEndedHolders :exec
+DELETE FROM core.key_holder h
+WHERE EXISTS (SELECT FROM core.pipeline_run r WHERE r.id = h.run_id AND r.finished_at IS NOT NULL)
+`
+
+func (q *Queries) DeleteEndedHolders(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, deleteEndedHolders)
+	return err
+}
+
 const deleteReplica = `-- name: DeleteReplica :exec
 DELETE FROM core.replica WHERE instance = $1
 `

@@ -60,6 +60,15 @@ func (q *Queries) CommitAsync(ctx context.Context) error {
 	return err
 }
 
+const deleteHolders = `-- name: DeleteHolders :exec
+DELETE FROM core.key_holder WHERE run_id = ANY($1::uuid[])
+`
+
+func (q *Queries) DeleteHolders(ctx context.Context, runIds []uuid.UUID) error {
+	_, err := q.db.Exec(ctx, deleteHolders, runIds)
+	return err
+}
+
 const deleteLive = `-- name: DeleteLive :exec
 DELETE FROM core.step_live l
 USING (SELECT unnest($1::uuid[]) AS run_id, unnest($2::text[]) AS step, unnest($3::integer[]) AS shard) d
@@ -119,9 +128,9 @@ func (q *Queries) DropLive(ctx context.Context, arg DropLiveParams) error {
 
 const holdLive = `-- name: HoldLive :exec
 UPDATE core.step_live l
-SET held = h.held
+SET held = h.held OR l.line <> '', paused = h.held
 FROM (SELECT unnest($1::uuid[]) AS run_id, unnest($2::boolean[]) AS held) h
-WHERE l.run_id = h.run_id AND l.held <> h.held
+WHERE l.run_id = h.run_id AND (l.paused <> h.held OR l.held <> (h.held OR l.line <> ''))
 `
 
 func (q *Queries) HoldLive(ctx context.Context, runIds []uuid.UUID, held []bool) error {
@@ -219,22 +228,48 @@ func (q *Queries) InsertEvents(ctx context.Context, arg InsertEventsParams) erro
 	return err
 }
 
+const insertHolders = `-- name: InsertHolders :exec
+INSERT INTO core.key_holder (run_id, tenant, pipeline, key)
+SELECT unnest($1::uuid[]), unnest($2::text[]), unnest($3::text[]), unnest($4::text[])
+ON CONFLICT DO NOTHING
+`
+
+type InsertHoldersParams struct {
+	RunIds    []uuid.UUID
+	Tenants   []string
+	Pipelines []string
+	Keys      []string
+}
+
+func (q *Queries) InsertHolders(ctx context.Context, arg InsertHoldersParams) error {
+	_, err := q.db.Exec(ctx, insertHolders,
+		arg.RunIds,
+		arg.Tenants,
+		arg.Pipelines,
+		arg.Keys,
+	)
+	return err
+}
+
 const insertLive = `-- name: InsertLive :exec
 INSERT INTO core.step_live (
     run_id, step, shard, generation, tenant, item, item_payload, class, priority, begun,
-    held, status, attempt, failures, losses, calls, ask_base, ambiguous_ok, unsure, claim_no, fence, last_fence, worker,
+    held, paused, line, line_key, max_steps, max_runs, counted,
+    status, attempt, failures, losses, calls, ask_base, ambiguous_ok, unsure, claim_no, fence, last_fence, worker,
     reason, error, due_at, ready_at, queued_at, claimed_at)
 SELECT unnest($1::uuid[]), unnest($2::text[]), unnest($3::integer[]), unnest($4::integer[]),
        unnest($5::text[]), unnest($6::json[]), NULLIF(unnest($7::integer[]), 0),
        unnest($8::text[]), unnest($9::integer[]), unnest($10::boolean[]),
-       unnest($11::boolean[]), unnest($12::text[]), unnest($13::integer[]), unnest($14::integer[]), unnest($15::integer[]),
-       unnest($16::integer[]), unnest($17::integer[]), unnest($18::integer[]), unnest($19::boolean[]),
-       unnest($20::integer[]), NULLIF(unnest($21::uuid[]), '00000000-0000-0000-0000-000000000000'),
-       NULLIF(unnest($22::uuid[]), '00000000-0000-0000-0000-000000000000'),
-       NULLIF(unnest($23::uuid[]), '00000000-0000-0000-0000-000000000000'),
-       unnest($24::text[]), unnest($25::text[]), NULLIF(unnest($26::timestamptz[]), '0001-01-01Z'),
-       NULLIF(unnest($27::timestamptz[]), '0001-01-01Z'), NULLIF(unnest($28::timestamptz[]), '0001-01-01Z'),
-       NULLIF(unnest($29::timestamptz[]), '0001-01-01Z')
+       unnest($11::boolean[]), unnest($12::boolean[]), unnest($13::text[]), unnest($14::text[]),
+       unnest($15::integer[]), unnest($16::integer[]), unnest($17::boolean[]),
+       unnest($18::text[]), unnest($19::integer[]), unnest($20::integer[]), unnest($21::integer[]),
+       unnest($22::integer[]), unnest($23::integer[]), unnest($24::integer[]), unnest($25::boolean[]),
+       unnest($26::integer[]), NULLIF(unnest($27::uuid[]), '00000000-0000-0000-0000-000000000000'),
+       NULLIF(unnest($28::uuid[]), '00000000-0000-0000-0000-000000000000'),
+       NULLIF(unnest($29::uuid[]), '00000000-0000-0000-0000-000000000000'),
+       unnest($30::text[]), unnest($31::text[]), NULLIF(unnest($32::timestamptz[]), '0001-01-01Z'),
+       NULLIF(unnest($33::timestamptz[]), '0001-01-01Z'), NULLIF(unnest($34::timestamptz[]), '0001-01-01Z'),
+       NULLIF(unnest($35::timestamptz[]), '0001-01-01Z')
 `
 
 type InsertLiveParams struct {
@@ -249,6 +284,12 @@ type InsertLiveParams struct {
 	Priorities   []int32
 	Begun        []bool
 	Held         []bool
+	Paused       []bool
+	Lines        []string
+	LineKeys     []string
+	MaxSteps     []int32
+	MaxRuns      []int32
+	Counted      []bool
 	Statuses     []string
 	Attempts     []int32
 	Failures     []int32
@@ -282,6 +323,12 @@ func (q *Queries) InsertLive(ctx context.Context, arg InsertLiveParams) error {
 		arg.Priorities,
 		arg.Begun,
 		arg.Held,
+		arg.Paused,
+		arg.Lines,
+		arg.LineKeys,
+		arg.MaxSteps,
+		arg.MaxRuns,
+		arg.Counted,
 		arg.Statuses,
 		arg.Attempts,
 		arg.Failures,
@@ -406,7 +453,7 @@ INSERT INTO core.pipeline_run (
     id, tenant, kind, pipeline, pipeline_version, pipeline_digest, steps_total, output_step, entity_id, document_id,
     callback_url, labels, input, input_payload, input_bytes, not_before, created_at, priority, budget_usd,
     class, status, state, current_step, steps_done, reason, error, undo, spend_epoch, seq, payloads, bytes,
-    deadline_at, paused_at, cancel_requested_at, started_at, finished_at, updated_at)
+    deadline_at, paused_at, cancel_requested_at, started_at, finished_at, concurrency_key, updated_at)
 SELECT unnest($1::uuid[]), unnest($2::text[]), unnest($3::text[]), unnest($4::text[]),
        unnest($5::text[]), unnest($6::bytea[]), unnest($7::integer[]),
        unnest($8::text[]), unnest($9::text[]),
@@ -421,7 +468,7 @@ SELECT unnest($1::uuid[]), unnest($2::text[]), unnest($3::text[]), unnest($4::te
        unnest($32::timestamptz[]), NULLIF(unnest($33::timestamptz[]), '0001-01-01Z'),
        NULLIF(unnest($34::timestamptz[]), '0001-01-01Z'),
        NULLIF(unnest($35::timestamptz[]), '0001-01-01Z'),
-       NULLIF(unnest($36::timestamptz[]), '0001-01-01Z'), $17
+       NULLIF(unnest($36::timestamptz[]), '0001-01-01Z'), unnest($37::text[]), $17
 `
 
 type InsertRunsParams struct {
@@ -461,6 +508,7 @@ type InsertRunsParams struct {
 	CancelsRequestedAt []time.Time
 	StartedAt          []time.Time
 	FinishedAt         []time.Time
+	ConcurrencyKeys    []string
 }
 
 func (q *Queries) InsertRuns(ctx context.Context, arg InsertRunsParams) error {
@@ -501,6 +549,7 @@ func (q *Queries) InsertRuns(ctx context.Context, arg InsertRunsParams) error {
 		arg.CancelsRequestedAt,
 		arg.StartedAt,
 		arg.FinishedAt,
+		arg.ConcurrencyKeys,
 	)
 	return err
 }
@@ -521,6 +570,18 @@ func (q *Queries) LastOperatorAction(ctx context.Context) (LastOperatorActionRow
 	var i LastOperatorActionRow
 	err := row.Scan(&i.Seq, &i.Hash)
 	return i, err
+}
+
+const leaveKeyLines = `-- name: LeaveKeyLines :exec
+UPDATE core.step_live l
+SET line_key = '', line = CASE WHEN l.max_steps = 0 THEN '' ELSE l.line END, held = l.paused OR l.max_steps > 0
+WHERE l.run_id = ANY($1::uuid[]) AND l.line_key <> ''
+`
+
+// The steps of runs that count against their keys from now on wait with the others.
+func (q *Queries) LeaveKeyLines(ctx context.Context, runIds []uuid.UUID) error {
+	_, err := q.db.Exec(ctx, leaveKeyLines, runIds)
+	return err
 }
 
 const lockOperatorActions = `-- name: LockOperatorActions :exec
@@ -744,18 +805,19 @@ SET generation = u.generation, class = u.class, status = u.status, attempt = u.a
     claim_no = u.claim_no, fence = NULLIF(u.fence, '00000000-0000-0000-0000-000000000000'),
     last_fence = NULLIF(u.last_fence, '00000000-0000-0000-0000-000000000000'),
     worker = NULLIF(u.worker, '00000000-0000-0000-0000-000000000000'), reason = u.reason, error = u.error,
-    begun = u.begun, due_at = NULLIF(u.due_at, '0001-01-01Z'), ready_at = NULLIF(u.ready_at, '0001-01-01Z'),
+    begun = u.begun, counted = CASE u.status WHEN 'queued' THEN u.counted ELSE l.counted END, due_at = NULLIF(u.due_at, '0001-01-01Z'), ready_at = NULLIF(u.ready_at, '0001-01-01Z'),
     queued_at = NULLIF(u.queued_at, '0001-01-01Z'), claimed_at = NULLIF(u.claimed_at, '0001-01-01Z')
 FROM (SELECT unnest($1::uuid[]) AS run_id, unnest($2::text[]) AS step, unnest($3::integer[]) AS shard,
              unnest($4::integer[]) AS generation, unnest($5::text[]) AS class,
-             unnest($6::text[]) AS status, unnest($7::boolean[]) AS begun, unnest($8::integer[]) AS attempt,
-             unnest($9::integer[]) AS failures, unnest($10::integer[]) AS losses, unnest($11::integer[]) AS calls,
-             unnest($12::integer[]) AS ask_base, unnest($13::integer[]) AS ambiguous_ok,
-             unnest($14::boolean[]) AS unsure, unnest($15::integer[]) AS claim_no,
-             unnest($16::uuid[]) AS fence, unnest($17::uuid[]) AS last_fence, unnest($18::uuid[]) AS worker,
-             unnest($19::text[]) AS reason, unnest($20::text[]) AS error, unnest($21::timestamptz[]) AS due_at,
-             unnest($22::timestamptz[]) AS ready_at, unnest($23::timestamptz[]) AS queued_at,
-             unnest($24::timestamptz[]) AS claimed_at) u
+             unnest($6::text[]) AS status, unnest($7::boolean[]) AS begun,
+             unnest($8::boolean[]) AS counted, unnest($9::integer[]) AS attempt,
+             unnest($10::integer[]) AS failures, unnest($11::integer[]) AS losses, unnest($12::integer[]) AS calls,
+             unnest($13::integer[]) AS ask_base, unnest($14::integer[]) AS ambiguous_ok,
+             unnest($15::boolean[]) AS unsure, unnest($16::integer[]) AS claim_no,
+             unnest($17::uuid[]) AS fence, unnest($18::uuid[]) AS last_fence, unnest($19::uuid[]) AS worker,
+             unnest($20::text[]) AS reason, unnest($21::text[]) AS error, unnest($22::timestamptz[]) AS due_at,
+             unnest($23::timestamptz[]) AS ready_at, unnest($24::timestamptz[]) AS queued_at,
+             unnest($25::timestamptz[]) AS claimed_at) u
 WHERE l.run_id = u.run_id AND l.step = u.step AND l.shard = u.shard
 `
 
@@ -767,6 +829,7 @@ type UpdateLiveParams struct {
 	Classes      []string
 	Statuses     []string
 	Begun        []bool
+	Counted      []bool
 	Attempts     []int32
 	Failures     []int32
 	Losses       []int32
@@ -795,6 +858,7 @@ func (q *Queries) UpdateLive(ctx context.Context, arg UpdateLiveParams) error {
 		arg.Classes,
 		arg.Statuses,
 		arg.Begun,
+		arg.Counted,
 		arg.Attempts,
 		arg.Failures,
 		arg.Losses,

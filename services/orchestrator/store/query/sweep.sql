@@ -65,6 +65,10 @@ DELETE FROM core.replica WHERE instance = @instance;
 -- name: DeleteDeadReplicas :exec
 DELETE FROM core.replica WHERE seen_at < now() - @kept::interval;
 
+-- name: DeleteEndedHolders :exec
+DELETE FROM core.key_holder h
+WHERE EXISTS (SELECT FROM core.pipeline_run r WHERE r.id = h.run_id AND r.finished_at IS NOT NULL);
+
 -- name: DeleteDeadRunners :exec
 -- The row of a runner stays as long as a step is RUNNING with it: by it the step is found.
 DELETE FROM core.runner r

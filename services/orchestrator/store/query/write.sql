@@ -9,7 +9,7 @@ INSERT INTO core.pipeline_run (
     id, tenant, kind, pipeline, pipeline_version, pipeline_digest, steps_total, output_step, entity_id, document_id,
     callback_url, labels, input, input_payload, input_bytes, not_before, created_at, priority, budget_usd,
     class, status, state, current_step, steps_done, reason, error, undo, spend_epoch, seq, payloads, bytes,
-    deadline_at, paused_at, cancel_requested_at, started_at, finished_at, updated_at)
+    deadline_at, paused_at, cancel_requested_at, started_at, finished_at, concurrency_key, updated_at)
 SELECT unnest(@ids::uuid[]), unnest(@tenants::text[]), unnest(@kinds::text[]), unnest(@pipelines::text[]),
        unnest(@pipeline_versions::text[]), unnest(@pipeline_digests::bytea[]), unnest(@steps_totals::integer[]),
        unnest(@output_steps::text[]), unnest(@entity_ids::text[]),
@@ -24,7 +24,7 @@ SELECT unnest(@ids::uuid[]), unnest(@tenants::text[]), unnest(@kinds::text[]), u
        unnest(@deadlines_at::timestamptz[]), NULLIF(unnest(@paused_at::timestamptz[]), '0001-01-01Z'),
        NULLIF(unnest(@cancels_requested_at::timestamptz[]), '0001-01-01Z'),
        NULLIF(unnest(@started_at::timestamptz[]), '0001-01-01Z'),
-       NULLIF(unnest(@finished_at::timestamptz[]), '0001-01-01Z'), @now;
+       NULLIF(unnest(@finished_at::timestamptz[]), '0001-01-01Z'), unnest(@concurrency_keys::text[]), @now;
 
 -- name: UpdateRuns :exec
 UPDATE core.pipeline_run r
@@ -64,9 +64,23 @@ WHERE l.run_id = p.run_id AND l.class <> p.class;
 
 -- name: HoldLive :exec
 UPDATE core.step_live l
-SET held = h.held
+SET held = h.held OR l.line <> '', paused = h.held
 FROM (SELECT unnest(@run_ids::uuid[]) AS run_id, unnest(@held::boolean[]) AS held) h
-WHERE l.run_id = h.run_id AND l.held <> h.held;
+WHERE l.run_id = h.run_id AND (l.paused <> h.held OR l.held <> (h.held OR l.line <> ''));
+
+-- name: InsertHolders :exec
+INSERT INTO core.key_holder (run_id, tenant, pipeline, key)
+SELECT unnest(@run_ids::uuid[]), unnest(@tenants::text[]), unnest(@pipelines::text[]), unnest(@keys::text[])
+ON CONFLICT DO NOTHING;
+
+-- name: DeleteHolders :exec
+DELETE FROM core.key_holder WHERE run_id = ANY(@run_ids::uuid[]);
+
+-- name: LeaveKeyLines :exec
+-- The steps of runs that count against their keys from now on wait with the others.
+UPDATE core.step_live l
+SET line_key = '', line = CASE WHEN l.max_steps = 0 THEN '' ELSE l.line END, held = l.paused OR l.max_steps > 0
+WHERE l.run_id = ANY(@run_ids::uuid[]) AND l.line_key <> '';
 
 -- name: DeleteLive :exec
 DELETE FROM core.step_live l
@@ -76,12 +90,15 @@ WHERE l.run_id = d.run_id AND l.step = d.step AND l.shard = d.shard;
 -- name: InsertLive :exec
 INSERT INTO core.step_live (
     run_id, step, shard, generation, tenant, item, item_payload, class, priority, begun,
-    held, status, attempt, failures, losses, calls, ask_base, ambiguous_ok, unsure, claim_no, fence, last_fence, worker,
+    held, paused, line, line_key, max_steps, max_runs, counted,
+    status, attempt, failures, losses, calls, ask_base, ambiguous_ok, unsure, claim_no, fence, last_fence, worker,
     reason, error, due_at, ready_at, queued_at, claimed_at)
 SELECT unnest(@run_ids::uuid[]), unnest(@steps::text[]), unnest(@shards::integer[]), unnest(@generations::integer[]),
        unnest(@tenants::text[]), unnest(@items::json[]), NULLIF(unnest(@item_payloads::integer[]), 0),
        unnest(@classes::text[]), unnest(@priorities::integer[]), unnest(@begun::boolean[]),
-       unnest(@held::boolean[]), unnest(@statuses::text[]), unnest(@attempts::integer[]), unnest(@failures::integer[]), unnest(@losses::integer[]),
+       unnest(@held::boolean[]), unnest(@paused::boolean[]), unnest(@lines::text[]), unnest(@line_keys::text[]),
+       unnest(@max_steps::integer[]), unnest(@max_runs::integer[]), unnest(@counted::boolean[]),
+       unnest(@statuses::text[]), unnest(@attempts::integer[]), unnest(@failures::integer[]), unnest(@losses::integer[]),
        unnest(@calls::integer[]), unnest(@ask_bases::integer[]), unnest(@ambiguous_oks::integer[]), unnest(@unsure::boolean[]),
        unnest(@claim_nos::integer[]), NULLIF(unnest(@fences::uuid[]), '00000000-0000-0000-0000-000000000000'),
        NULLIF(unnest(@last_fences::uuid[]), '00000000-0000-0000-0000-000000000000'),
@@ -97,11 +114,12 @@ SET generation = u.generation, class = u.class, status = u.status, attempt = u.a
     claim_no = u.claim_no, fence = NULLIF(u.fence, '00000000-0000-0000-0000-000000000000'),
     last_fence = NULLIF(u.last_fence, '00000000-0000-0000-0000-000000000000'),
     worker = NULLIF(u.worker, '00000000-0000-0000-0000-000000000000'), reason = u.reason, error = u.error,
-    begun = u.begun, due_at = NULLIF(u.due_at, '0001-01-01Z'), ready_at = NULLIF(u.ready_at, '0001-01-01Z'),
+    begun = u.begun, counted = CASE u.status WHEN 'queued' THEN u.counted ELSE l.counted END, due_at = NULLIF(u.due_at, '0001-01-01Z'), ready_at = NULLIF(u.ready_at, '0001-01-01Z'),
     queued_at = NULLIF(u.queued_at, '0001-01-01Z'), claimed_at = NULLIF(u.claimed_at, '0001-01-01Z')
 FROM (SELECT unnest(@run_ids::uuid[]) AS run_id, unnest(@steps::text[]) AS step, unnest(@shards::integer[]) AS shard,
              unnest(@generations::integer[]) AS generation, unnest(@classes::text[]) AS class,
-             unnest(@statuses::text[]) AS status, unnest(@begun::boolean[]) AS begun, unnest(@attempts::integer[]) AS attempt,
+             unnest(@statuses::text[]) AS status, unnest(@begun::boolean[]) AS begun,
+             unnest(@counted::boolean[]) AS counted, unnest(@attempts::integer[]) AS attempt,
              unnest(@failures::integer[]) AS failures, unnest(@losses::integer[]) AS losses, unnest(@calls::integer[]) AS calls,
              unnest(@ask_bases::integer[]) AS ask_base, unnest(@ambiguous_oks::integer[]) AS ambiguous_ok,
              unnest(@unsure::boolean[]) AS unsure, unnest(@claim_nos::integer[]) AS claim_no,
