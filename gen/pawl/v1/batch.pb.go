@@ -1013,7 +1013,11 @@ type UploadBatchRequest struct {
 	//
 	//	*UploadBatchRequest_Batch
 	//	*UploadBatchRequest_Item
-	Part          isUploadBatchRequest_Part `protobuf_oneof:"part"`
+	//	*UploadBatchRequest_Unreadable
+	Part isUploadBatchRequest_Part `protobuf_oneof:"part"`
+	// The item's place in the batch, from 0; the next one if absent. Places may be left out, but no item may stand before an
+	// earlier one: an upload of JSON lines leaves out the empty lines.
+	Index         *int32 `protobuf:"varint,4,opt,name=index,proto3,oneof" json:"index,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1073,6 +1077,22 @@ func (x *UploadBatchRequest) GetItem() *BatchItem {
 	return nil
 }
 
+func (x *UploadBatchRequest) GetUnreadable() *UnreadableItem {
+	if x != nil {
+		if x, ok := x.Part.(*UploadBatchRequest_Unreadable); ok {
+			return x.Unreadable
+		}
+	}
+	return nil
+}
+
+func (x *UploadBatchRequest) GetIndex() int32 {
+	if x != nil && x.Index != nil {
+		return *x.Index
+	}
+	return 0
+}
+
 type isUploadBatchRequest_Part interface {
 	isUploadBatchRequest_Part()
 }
@@ -1083,13 +1103,75 @@ type UploadBatchRequest_Batch struct {
 }
 
 type UploadBatchRequest_Item struct {
-	// The next item.
+	// The next item. It is checked by itself, so that one that is invalid does not refuse the others.
 	Item *BatchItem `protobuf:"bytes,2,opt,name=item,proto3,oneof"`
+}
+
+type UploadBatchRequest_Unreadable struct {
+	// What could not be read as an item; it counts as an invalid one.
+	Unreadable *UnreadableItem `protobuf:"bytes,3,opt,name=unreadable,proto3,oneof"`
 }
 
 func (*UploadBatchRequest_Batch) isUploadBatchRequest_Part() {}
 
 func (*UploadBatchRequest_Item) isUploadBatchRequest_Part() {}
+
+func (*UploadBatchRequest_Unreadable) isUploadBatchRequest_Part() {}
+
+// UnreadableItem stands for something that should have been an item.
+type UnreadableItem struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Why it is none: a reason code, such as malformed_body.
+	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The reason in words, with the place of what is wrong.
+	Error         string `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnreadableItem) Reset() {
+	*x = UnreadableItem{}
+	mi := &file_pawl_v1_batch_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnreadableItem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnreadableItem) ProtoMessage() {}
+
+func (x *UnreadableItem) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_batch_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnreadableItem.ProtoReflect.Descriptor instead.
+func (*UnreadableItem) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_batch_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *UnreadableItem) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *UnreadableItem) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
 
 // UploadBatchResponse says what was made.
 type UploadBatchResponse struct {
@@ -1114,7 +1196,7 @@ type UploadBatchResponse struct {
 
 func (x *UploadBatchResponse) Reset() {
 	*x = UploadBatchResponse{}
-	mi := &file_pawl_v1_batch_proto_msgTypes[9]
+	mi := &file_pawl_v1_batch_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1126,7 +1208,7 @@ func (x *UploadBatchResponse) String() string {
 func (*UploadBatchResponse) ProtoMessage() {}
 
 func (x *UploadBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_batch_proto_msgTypes[9]
+	mi := &file_pawl_v1_batch_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1139,7 +1221,7 @@ func (x *UploadBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadBatchResponse.ProtoReflect.Descriptor instead.
 func (*UploadBatchResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_batch_proto_rawDescGZIP(), []int{9}
+	return file_pawl_v1_batch_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *UploadBatchResponse) GetBatchId() string {
@@ -1202,7 +1284,7 @@ type GetBatchRequest struct {
 
 func (x *GetBatchRequest) Reset() {
 	*x = GetBatchRequest{}
-	mi := &file_pawl_v1_batch_proto_msgTypes[10]
+	mi := &file_pawl_v1_batch_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1214,7 +1296,7 @@ func (x *GetBatchRequest) String() string {
 func (*GetBatchRequest) ProtoMessage() {}
 
 func (x *GetBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_batch_proto_msgTypes[10]
+	mi := &file_pawl_v1_batch_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1227,7 +1309,7 @@ func (x *GetBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBatchRequest.ProtoReflect.Descriptor instead.
 func (*GetBatchRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_batch_proto_rawDescGZIP(), []int{10}
+	return file_pawl_v1_batch_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetBatchRequest) GetBatchId() string {
@@ -1248,7 +1330,7 @@ type GetBatchResponse struct {
 
 func (x *GetBatchResponse) Reset() {
 	*x = GetBatchResponse{}
-	mi := &file_pawl_v1_batch_proto_msgTypes[11]
+	mi := &file_pawl_v1_batch_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1260,7 +1342,7 @@ func (x *GetBatchResponse) String() string {
 func (*GetBatchResponse) ProtoMessage() {}
 
 func (x *GetBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_batch_proto_msgTypes[11]
+	mi := &file_pawl_v1_batch_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1273,7 +1355,7 @@ func (x *GetBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBatchResponse.ProtoReflect.Descriptor instead.
 func (*GetBatchResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_batch_proto_rawDescGZIP(), []int{11}
+	return file_pawl_v1_batch_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetBatchResponse) GetBatch() *Batch {
@@ -1296,7 +1378,7 @@ type ListBatchesRequest struct {
 
 func (x *ListBatchesRequest) Reset() {
 	*x = ListBatchesRequest{}
-	mi := &file_pawl_v1_batch_proto_msgTypes[12]
+	mi := &file_pawl_v1_batch_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1308,7 +1390,7 @@ func (x *ListBatchesRequest) String() string {
 func (*ListBatchesRequest) ProtoMessage() {}
 
 func (x *ListBatchesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_batch_proto_msgTypes[12]
+	mi := &file_pawl_v1_batch_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1321,7 +1403,7 @@ func (x *ListBatchesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBatchesRequest.ProtoReflect.Descriptor instead.
 func (*ListBatchesRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_batch_proto_rawDescGZIP(), []int{12}
+	return file_pawl_v1_batch_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListBatchesRequest) GetPageSize() int32 {
@@ -1351,7 +1433,7 @@ type ListBatchesResponse struct {
 
 func (x *ListBatchesResponse) Reset() {
 	*x = ListBatchesResponse{}
-	mi := &file_pawl_v1_batch_proto_msgTypes[13]
+	mi := &file_pawl_v1_batch_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1363,7 +1445,7 @@ func (x *ListBatchesResponse) String() string {
 func (*ListBatchesResponse) ProtoMessage() {}
 
 func (x *ListBatchesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_batch_proto_msgTypes[13]
+	mi := &file_pawl_v1_batch_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1376,7 +1458,7 @@ func (x *ListBatchesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBatchesResponse.ProtoReflect.Descriptor instead.
 func (*ListBatchesResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_batch_proto_rawDescGZIP(), []int{13}
+	return file_pawl_v1_batch_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListBatchesResponse) GetBatches() []*Batch {
@@ -1408,7 +1490,7 @@ type StreamBatchResultsRequest struct {
 
 func (x *StreamBatchResultsRequest) Reset() {
 	*x = StreamBatchResultsRequest{}
-	mi := &file_pawl_v1_batch_proto_msgTypes[14]
+	mi := &file_pawl_v1_batch_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1420,7 +1502,7 @@ func (x *StreamBatchResultsRequest) String() string {
 func (*StreamBatchResultsRequest) ProtoMessage() {}
 
 func (x *StreamBatchResultsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_batch_proto_msgTypes[14]
+	mi := &file_pawl_v1_batch_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1433,7 +1515,7 @@ func (x *StreamBatchResultsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamBatchResultsRequest.ProtoReflect.Descriptor instead.
 func (*StreamBatchResultsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_batch_proto_rawDescGZIP(), []int{14}
+	return file_pawl_v1_batch_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *StreamBatchResultsRequest) GetBatchId() string {
@@ -1468,7 +1550,7 @@ type StreamBatchResultsResponse struct {
 
 func (x *StreamBatchResultsResponse) Reset() {
 	*x = StreamBatchResultsResponse{}
-	mi := &file_pawl_v1_batch_proto_msgTypes[15]
+	mi := &file_pawl_v1_batch_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1480,7 +1562,7 @@ func (x *StreamBatchResultsResponse) String() string {
 func (*StreamBatchResultsResponse) ProtoMessage() {}
 
 func (x *StreamBatchResultsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_batch_proto_msgTypes[15]
+	mi := &file_pawl_v1_batch_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1493,7 +1575,7 @@ func (x *StreamBatchResultsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamBatchResultsResponse.ProtoReflect.Descriptor instead.
 func (*StreamBatchResultsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_batch_proto_rawDescGZIP(), []int{15}
+	return file_pawl_v1_batch_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *StreamBatchResultsResponse) GetResult() *BatchResult {
@@ -1530,7 +1612,7 @@ type BatchResult struct {
 
 func (x *BatchResult) Reset() {
 	*x = BatchResult{}
-	mi := &file_pawl_v1_batch_proto_msgTypes[16]
+	mi := &file_pawl_v1_batch_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1542,7 +1624,7 @@ func (x *BatchResult) String() string {
 func (*BatchResult) ProtoMessage() {}
 
 func (x *BatchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_batch_proto_msgTypes[16]
+	mi := &file_pawl_v1_batch_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1555,7 +1637,7 @@ func (x *BatchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchResult.ProtoReflect.Descriptor instead.
 func (*BatchResult) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_batch_proto_rawDescGZIP(), []int{16}
+	return file_pawl_v1_batch_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *BatchResult) GetCustomId() string {
@@ -1636,7 +1718,7 @@ type CancelBatchRequest struct {
 
 func (x *CancelBatchRequest) Reset() {
 	*x = CancelBatchRequest{}
-	mi := &file_pawl_v1_batch_proto_msgTypes[17]
+	mi := &file_pawl_v1_batch_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1648,7 +1730,7 @@ func (x *CancelBatchRequest) String() string {
 func (*CancelBatchRequest) ProtoMessage() {}
 
 func (x *CancelBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_batch_proto_msgTypes[17]
+	mi := &file_pawl_v1_batch_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1661,7 +1743,7 @@ func (x *CancelBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelBatchRequest.ProtoReflect.Descriptor instead.
 func (*CancelBatchRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_batch_proto_rawDescGZIP(), []int{17}
+	return file_pawl_v1_batch_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CancelBatchRequest) GetBatchId() string {
@@ -1696,7 +1778,7 @@ type CancelBatchResponse struct {
 
 func (x *CancelBatchResponse) Reset() {
 	*x = CancelBatchResponse{}
-	mi := &file_pawl_v1_batch_proto_msgTypes[18]
+	mi := &file_pawl_v1_batch_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1708,7 +1790,7 @@ func (x *CancelBatchResponse) String() string {
 func (*CancelBatchResponse) ProtoMessage() {}
 
 func (x *CancelBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_batch_proto_msgTypes[18]
+	mi := &file_pawl_v1_batch_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1721,7 +1803,7 @@ func (x *CancelBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelBatchResponse.ProtoReflect.Descriptor instead.
 func (*CancelBatchResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_batch_proto_rawDescGZIP(), []int{18}
+	return file_pawl_v1_batch_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CancelBatchResponse) GetBatch() *Batch {
@@ -1746,7 +1828,7 @@ type PauseBatchRequest struct {
 
 func (x *PauseBatchRequest) Reset() {
 	*x = PauseBatchRequest{}
-	mi := &file_pawl_v1_batch_proto_msgTypes[19]
+	mi := &file_pawl_v1_batch_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1758,7 +1840,7 @@ func (x *PauseBatchRequest) String() string {
 func (*PauseBatchRequest) ProtoMessage() {}
 
 func (x *PauseBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_batch_proto_msgTypes[19]
+	mi := &file_pawl_v1_batch_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1771,7 +1853,7 @@ func (x *PauseBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseBatchRequest.ProtoReflect.Descriptor instead.
 func (*PauseBatchRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_batch_proto_rawDescGZIP(), []int{19}
+	return file_pawl_v1_batch_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PauseBatchRequest) GetBatchId() string {
@@ -1806,7 +1888,7 @@ type PauseBatchResponse struct {
 
 func (x *PauseBatchResponse) Reset() {
 	*x = PauseBatchResponse{}
-	mi := &file_pawl_v1_batch_proto_msgTypes[20]
+	mi := &file_pawl_v1_batch_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1818,7 +1900,7 @@ func (x *PauseBatchResponse) String() string {
 func (*PauseBatchResponse) ProtoMessage() {}
 
 func (x *PauseBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_batch_proto_msgTypes[20]
+	mi := &file_pawl_v1_batch_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1831,7 +1913,7 @@ func (x *PauseBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseBatchResponse.ProtoReflect.Descriptor instead.
 func (*PauseBatchResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_batch_proto_rawDescGZIP(), []int{20}
+	return file_pawl_v1_batch_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PauseBatchResponse) GetBatch() *Batch {
@@ -1856,7 +1938,7 @@ type ResumeBatchRequest struct {
 
 func (x *ResumeBatchRequest) Reset() {
 	*x = ResumeBatchRequest{}
-	mi := &file_pawl_v1_batch_proto_msgTypes[21]
+	mi := &file_pawl_v1_batch_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1868,7 +1950,7 @@ func (x *ResumeBatchRequest) String() string {
 func (*ResumeBatchRequest) ProtoMessage() {}
 
 func (x *ResumeBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_batch_proto_msgTypes[21]
+	mi := &file_pawl_v1_batch_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1881,7 +1963,7 @@ func (x *ResumeBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeBatchRequest.ProtoReflect.Descriptor instead.
 func (*ResumeBatchRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_batch_proto_rawDescGZIP(), []int{21}
+	return file_pawl_v1_batch_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ResumeBatchRequest) GetBatchId() string {
@@ -1916,7 +1998,7 @@ type ResumeBatchResponse struct {
 
 func (x *ResumeBatchResponse) Reset() {
 	*x = ResumeBatchResponse{}
-	mi := &file_pawl_v1_batch_proto_msgTypes[22]
+	mi := &file_pawl_v1_batch_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1928,7 +2010,7 @@ func (x *ResumeBatchResponse) String() string {
 func (*ResumeBatchResponse) ProtoMessage() {}
 
 func (x *ResumeBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_batch_proto_msgTypes[22]
+	mi := &file_pawl_v1_batch_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1941,7 +2023,7 @@ func (x *ResumeBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeBatchResponse.ProtoReflect.Descriptor instead.
 func (*ResumeBatchResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_batch_proto_rawDescGZIP(), []int{22}
+	return file_pawl_v1_batch_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ResumeBatchResponse) GetBatch() *Batch {
@@ -1970,7 +2052,7 @@ type RetryFailedItemsRequest struct {
 
 func (x *RetryFailedItemsRequest) Reset() {
 	*x = RetryFailedItemsRequest{}
-	mi := &file_pawl_v1_batch_proto_msgTypes[23]
+	mi := &file_pawl_v1_batch_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1982,7 +2064,7 @@ func (x *RetryFailedItemsRequest) String() string {
 func (*RetryFailedItemsRequest) ProtoMessage() {}
 
 func (x *RetryFailedItemsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_batch_proto_msgTypes[23]
+	mi := &file_pawl_v1_batch_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1995,7 +2077,7 @@ func (x *RetryFailedItemsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryFailedItemsRequest.ProtoReflect.Descriptor instead.
 func (*RetryFailedItemsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_batch_proto_rawDescGZIP(), []int{23}
+	return file_pawl_v1_batch_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RetryFailedItemsRequest) GetBatchId() string {
@@ -2044,7 +2126,7 @@ type RetryFailedItemsResponse struct {
 
 func (x *RetryFailedItemsResponse) Reset() {
 	*x = RetryFailedItemsResponse{}
-	mi := &file_pawl_v1_batch_proto_msgTypes[24]
+	mi := &file_pawl_v1_batch_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2056,7 +2138,7 @@ func (x *RetryFailedItemsResponse) String() string {
 func (*RetryFailedItemsResponse) ProtoMessage() {}
 
 func (x *RetryFailedItemsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_batch_proto_msgTypes[24]
+	mi := &file_pawl_v1_batch_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2069,7 +2151,7 @@ func (x *RetryFailedItemsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryFailedItemsResponse.ProtoReflect.Descriptor instead.
 func (*RetryFailedItemsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_batch_proto_rawDescGZIP(), []int{24}
+	return file_pawl_v1_batch_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RetryFailedItemsResponse) GetBatch() *Batch {
@@ -2158,11 +2240,12 @@ const file_pawl_v1_batch_proto_rawDesc = "" +
 	"documentId\x12q\n" +
 	"\tentity_id\x18\x04 \x01(\tBT\xbaHQ\xba\x01I\n" +
 	"\x06no_nul\x12%must not contain the character U+0000\x1a\x18!this.contains('\\u0000')r\x03\x18\x80\x02R\bentityId\x121\n" +
-	"\x0fidempotency_key\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x0eidempotencyKey\"\x87\x01\n" +
+	"\x0fidempotency_key\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x0eidempotencyKey\"\x8c\x01\n" +
 	"\x12CreateBatchRequest\x126\n" +
 	"\x05batch\x18\x01 \x01(\v2\x14.pawl.v1.BatchHeaderB\n" +
-	"\xe2A\x01\x02\xbaH\x03\xc8\x01\x01R\x05batch\x129\n" +
-	"\x05items\x18\x02 \x03(\v2\x12.pawl.v1.BatchItemB\x0f\xe2A\x01\x02\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\x05items\"\x80\x02\n" +
+	"\xe2A\x01\x02\xbaH\x03\xc8\x01\x01R\x05batch\x12>\n" +
+	"\x05items\x18\x02 \x03(\v2\x12.pawl.v1.BatchItemB\x14\xe2A\x01\x02\xbaH\r\x92\x01\n" +
+	"\b\x01\x10\xe8\a\"\x03\xd8\x01\x03R\x05items\"\x80\x02\n" +
 	"\x13CreateBatchResponse\x12\x19\n" +
 	"\bbatch_id\x18\x01 \x01(\tR\abatchId\x12,\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x14.pawl.v1.BatchStatusR\x06status\x12\x1a\n" +
@@ -2179,11 +2262,20 @@ const file_pawl_v1_batch_proto_rawDesc = "" +
 	"\x06run_id\x18\x03 \x01(\tR\x05runId\x12\x1c\n" +
 	"\tduplicate\x18\x04 \x01(\bR\tduplicate\x12\x16\n" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x14\n" +
-	"\x05error\x18\x06 \x01(\tR\x05error\"{\n" +
+	"\x05error\x18\x06 \x01(\tR\x05error\"\xec\x01\n" +
 	"\x12UploadBatchRequest\x12,\n" +
-	"\x05batch\x18\x01 \x01(\v2\x14.pawl.v1.BatchHeaderH\x00R\x05batch\x12(\n" +
-	"\x04item\x18\x02 \x01(\v2\x12.pawl.v1.BatchItemH\x00R\x04itemB\r\n" +
-	"\x04part\x12\x05\xbaH\x02\b\x01\"\x86\x02\n" +
+	"\x05batch\x18\x01 \x01(\v2\x14.pawl.v1.BatchHeaderH\x00R\x05batch\x120\n" +
+	"\x04item\x18\x02 \x01(\v2\x12.pawl.v1.BatchItemB\x06\xbaH\x03\xd8\x01\x03H\x00R\x04item\x129\n" +
+	"\n" +
+	"unreadable\x18\x03 \x01(\v2\x17.pawl.v1.UnreadableItemH\x00R\n" +
+	"unreadable\x12\"\n" +
+	"\x05index\x18\x04 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00H\x01R\x05index\x88\x01\x01B\r\n" +
+	"\x04part\x12\x05\xbaH\x02\b\x01B\b\n" +
+	"\x06_index\"U\n" +
+	"\x0eUnreadableItem\x12!\n" +
+	"\x06reason\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x06reason\x12 \n" +
+	"\x05error\x18\x02 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xd0\x0fR\x05error\"\x86\x02\n" +
 	"\x13UploadBatchResponse\x12\x19\n" +
 	"\bbatch_id\x18\x01 \x01(\tR\abatchId\x12,\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x14.pawl.v1.BatchStatusR\x06status\x12\x1a\n" +
@@ -2289,7 +2381,7 @@ func file_pawl_v1_batch_proto_rawDescGZIP() []byte {
 }
 
 var file_pawl_v1_batch_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_pawl_v1_batch_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_pawl_v1_batch_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_pawl_v1_batch_proto_goTypes = []any{
 	(BatchStatus)(0),                   // 0: pawl.v1.BatchStatus
 	(BatchMode)(0),                     // 1: pawl.v1.BatchMode
@@ -2302,87 +2394,89 @@ var file_pawl_v1_batch_proto_goTypes = []any{
 	(*CreateBatchResponse)(nil),        // 8: pawl.v1.CreateBatchResponse
 	(*BatchItemResult)(nil),            // 9: pawl.v1.BatchItemResult
 	(*UploadBatchRequest)(nil),         // 10: pawl.v1.UploadBatchRequest
-	(*UploadBatchResponse)(nil),        // 11: pawl.v1.UploadBatchResponse
-	(*GetBatchRequest)(nil),            // 12: pawl.v1.GetBatchRequest
-	(*GetBatchResponse)(nil),           // 13: pawl.v1.GetBatchResponse
-	(*ListBatchesRequest)(nil),         // 14: pawl.v1.ListBatchesRequest
-	(*ListBatchesResponse)(nil),        // 15: pawl.v1.ListBatchesResponse
-	(*StreamBatchResultsRequest)(nil),  // 16: pawl.v1.StreamBatchResultsRequest
-	(*StreamBatchResultsResponse)(nil), // 17: pawl.v1.StreamBatchResultsResponse
-	(*BatchResult)(nil),                // 18: pawl.v1.BatchResult
-	(*CancelBatchRequest)(nil),         // 19: pawl.v1.CancelBatchRequest
-	(*CancelBatchResponse)(nil),        // 20: pawl.v1.CancelBatchResponse
-	(*PauseBatchRequest)(nil),          // 21: pawl.v1.PauseBatchRequest
-	(*PauseBatchResponse)(nil),         // 22: pawl.v1.PauseBatchResponse
-	(*ResumeBatchRequest)(nil),         // 23: pawl.v1.ResumeBatchRequest
-	(*ResumeBatchResponse)(nil),        // 24: pawl.v1.ResumeBatchResponse
-	(*RetryFailedItemsRequest)(nil),    // 25: pawl.v1.RetryFailedItemsRequest
-	(*RetryFailedItemsResponse)(nil),   // 26: pawl.v1.RetryFailedItemsResponse
-	nil,                                // 27: pawl.v1.BatchHeader.LabelsEntry
-	(RunClass)(0),                      // 28: pawl.v1.RunClass
-	(*timestamppb.Timestamp)(nil),      // 29: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),        // 30: google.protobuf.Duration
-	(*JsonValue)(nil),                  // 31: pawl.v1.JsonValue
-	(RunStatus)(0),                     // 32: pawl.v1.RunStatus
+	(*UnreadableItem)(nil),             // 11: pawl.v1.UnreadableItem
+	(*UploadBatchResponse)(nil),        // 12: pawl.v1.UploadBatchResponse
+	(*GetBatchRequest)(nil),            // 13: pawl.v1.GetBatchRequest
+	(*GetBatchResponse)(nil),           // 14: pawl.v1.GetBatchResponse
+	(*ListBatchesRequest)(nil),         // 15: pawl.v1.ListBatchesRequest
+	(*ListBatchesResponse)(nil),        // 16: pawl.v1.ListBatchesResponse
+	(*StreamBatchResultsRequest)(nil),  // 17: pawl.v1.StreamBatchResultsRequest
+	(*StreamBatchResultsResponse)(nil), // 18: pawl.v1.StreamBatchResultsResponse
+	(*BatchResult)(nil),                // 19: pawl.v1.BatchResult
+	(*CancelBatchRequest)(nil),         // 20: pawl.v1.CancelBatchRequest
+	(*CancelBatchResponse)(nil),        // 21: pawl.v1.CancelBatchResponse
+	(*PauseBatchRequest)(nil),          // 22: pawl.v1.PauseBatchRequest
+	(*PauseBatchResponse)(nil),         // 23: pawl.v1.PauseBatchResponse
+	(*ResumeBatchRequest)(nil),         // 24: pawl.v1.ResumeBatchRequest
+	(*ResumeBatchResponse)(nil),        // 25: pawl.v1.ResumeBatchResponse
+	(*RetryFailedItemsRequest)(nil),    // 26: pawl.v1.RetryFailedItemsRequest
+	(*RetryFailedItemsResponse)(nil),   // 27: pawl.v1.RetryFailedItemsResponse
+	nil,                                // 28: pawl.v1.BatchHeader.LabelsEntry
+	(RunClass)(0),                      // 29: pawl.v1.RunClass
+	(*timestamppb.Timestamp)(nil),      // 30: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),        // 31: google.protobuf.Duration
+	(*JsonValue)(nil),                  // 32: pawl.v1.JsonValue
+	(RunStatus)(0),                     // 33: pawl.v1.RunStatus
 }
 var file_pawl_v1_batch_proto_depIdxs = []int32{
 	0,  // 0: pawl.v1.Batch.status:type_name -> pawl.v1.BatchStatus
-	28, // 1: pawl.v1.Batch.class:type_name -> pawl.v1.RunClass
+	29, // 1: pawl.v1.Batch.class:type_name -> pawl.v1.RunClass
 	3,  // 2: pawl.v1.Batch.counts:type_name -> pawl.v1.BatchCounts
-	29, // 3: pawl.v1.Batch.estimated_end_at:type_name -> google.protobuf.Timestamp
+	30, // 3: pawl.v1.Batch.estimated_end_at:type_name -> google.protobuf.Timestamp
 	4,  // 4: pawl.v1.Batch.failures:type_name -> pawl.v1.BatchFailure
-	29, // 5: pawl.v1.Batch.created_at:type_name -> google.protobuf.Timestamp
-	29, // 6: pawl.v1.Batch.sealed_at:type_name -> google.protobuf.Timestamp
-	29, // 7: pawl.v1.Batch.deadline_at:type_name -> google.protobuf.Timestamp
-	29, // 8: pawl.v1.Batch.paused_at:type_name -> google.protobuf.Timestamp
-	29, // 9: pawl.v1.Batch.cancel_requested_at:type_name -> google.protobuf.Timestamp
-	29, // 10: pawl.v1.Batch.finished_at:type_name -> google.protobuf.Timestamp
-	28, // 11: pawl.v1.BatchHeader.class:type_name -> pawl.v1.RunClass
-	27, // 12: pawl.v1.BatchHeader.labels:type_name -> pawl.v1.BatchHeader.LabelsEntry
-	30, // 13: pawl.v1.BatchHeader.deadline:type_name -> google.protobuf.Duration
+	30, // 5: pawl.v1.Batch.created_at:type_name -> google.protobuf.Timestamp
+	30, // 6: pawl.v1.Batch.sealed_at:type_name -> google.protobuf.Timestamp
+	30, // 7: pawl.v1.Batch.deadline_at:type_name -> google.protobuf.Timestamp
+	30, // 8: pawl.v1.Batch.paused_at:type_name -> google.protobuf.Timestamp
+	30, // 9: pawl.v1.Batch.cancel_requested_at:type_name -> google.protobuf.Timestamp
+	30, // 10: pawl.v1.Batch.finished_at:type_name -> google.protobuf.Timestamp
+	29, // 11: pawl.v1.BatchHeader.class:type_name -> pawl.v1.RunClass
+	28, // 12: pawl.v1.BatchHeader.labels:type_name -> pawl.v1.BatchHeader.LabelsEntry
+	31, // 13: pawl.v1.BatchHeader.deadline:type_name -> google.protobuf.Duration
 	1,  // 14: pawl.v1.BatchHeader.mode:type_name -> pawl.v1.BatchMode
-	31, // 15: pawl.v1.BatchItem.input:type_name -> pawl.v1.JsonValue
+	32, // 15: pawl.v1.BatchItem.input:type_name -> pawl.v1.JsonValue
 	5,  // 16: pawl.v1.CreateBatchRequest.batch:type_name -> pawl.v1.BatchHeader
 	6,  // 17: pawl.v1.CreateBatchRequest.items:type_name -> pawl.v1.BatchItem
 	0,  // 18: pawl.v1.CreateBatchResponse.status:type_name -> pawl.v1.BatchStatus
 	9,  // 19: pawl.v1.CreateBatchResponse.items:type_name -> pawl.v1.BatchItemResult
 	5,  // 20: pawl.v1.UploadBatchRequest.batch:type_name -> pawl.v1.BatchHeader
 	6,  // 21: pawl.v1.UploadBatchRequest.item:type_name -> pawl.v1.BatchItem
-	0,  // 22: pawl.v1.UploadBatchResponse.status:type_name -> pawl.v1.BatchStatus
-	9,  // 23: pawl.v1.UploadBatchResponse.problems:type_name -> pawl.v1.BatchItemResult
-	2,  // 24: pawl.v1.GetBatchResponse.batch:type_name -> pawl.v1.Batch
-	2,  // 25: pawl.v1.ListBatchesResponse.batches:type_name -> pawl.v1.Batch
-	18, // 26: pawl.v1.StreamBatchResultsResponse.result:type_name -> pawl.v1.BatchResult
-	32, // 27: pawl.v1.BatchResult.status:type_name -> pawl.v1.RunStatus
-	31, // 28: pawl.v1.BatchResult.result:type_name -> pawl.v1.JsonValue
-	29, // 29: pawl.v1.BatchResult.finished_at:type_name -> google.protobuf.Timestamp
-	2,  // 30: pawl.v1.CancelBatchResponse.batch:type_name -> pawl.v1.Batch
-	2,  // 31: pawl.v1.PauseBatchResponse.batch:type_name -> pawl.v1.Batch
-	2,  // 32: pawl.v1.ResumeBatchResponse.batch:type_name -> pawl.v1.Batch
-	2,  // 33: pawl.v1.RetryFailedItemsResponse.batch:type_name -> pawl.v1.Batch
-	7,  // 34: pawl.v1.BatchService.CreateBatch:input_type -> pawl.v1.CreateBatchRequest
-	10, // 35: pawl.v1.BatchService.UploadBatch:input_type -> pawl.v1.UploadBatchRequest
-	12, // 36: pawl.v1.BatchService.GetBatch:input_type -> pawl.v1.GetBatchRequest
-	14, // 37: pawl.v1.BatchService.ListBatches:input_type -> pawl.v1.ListBatchesRequest
-	16, // 38: pawl.v1.BatchService.StreamBatchResults:input_type -> pawl.v1.StreamBatchResultsRequest
-	19, // 39: pawl.v1.BatchService.CancelBatch:input_type -> pawl.v1.CancelBatchRequest
-	21, // 40: pawl.v1.BatchService.PauseBatch:input_type -> pawl.v1.PauseBatchRequest
-	23, // 41: pawl.v1.BatchService.ResumeBatch:input_type -> pawl.v1.ResumeBatchRequest
-	25, // 42: pawl.v1.BatchService.RetryFailedItems:input_type -> pawl.v1.RetryFailedItemsRequest
-	8,  // 43: pawl.v1.BatchService.CreateBatch:output_type -> pawl.v1.CreateBatchResponse
-	11, // 44: pawl.v1.BatchService.UploadBatch:output_type -> pawl.v1.UploadBatchResponse
-	13, // 45: pawl.v1.BatchService.GetBatch:output_type -> pawl.v1.GetBatchResponse
-	15, // 46: pawl.v1.BatchService.ListBatches:output_type -> pawl.v1.ListBatchesResponse
-	17, // 47: pawl.v1.BatchService.StreamBatchResults:output_type -> pawl.v1.StreamBatchResultsResponse
-	20, // 48: pawl.v1.BatchService.CancelBatch:output_type -> pawl.v1.CancelBatchResponse
-	22, // 49: pawl.v1.BatchService.PauseBatch:output_type -> pawl.v1.PauseBatchResponse
-	24, // 50: pawl.v1.BatchService.ResumeBatch:output_type -> pawl.v1.ResumeBatchResponse
-	26, // 51: pawl.v1.BatchService.RetryFailedItems:output_type -> pawl.v1.RetryFailedItemsResponse
-	43, // [43:52] is the sub-list for method output_type
-	34, // [34:43] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	11, // 22: pawl.v1.UploadBatchRequest.unreadable:type_name -> pawl.v1.UnreadableItem
+	0,  // 23: pawl.v1.UploadBatchResponse.status:type_name -> pawl.v1.BatchStatus
+	9,  // 24: pawl.v1.UploadBatchResponse.problems:type_name -> pawl.v1.BatchItemResult
+	2,  // 25: pawl.v1.GetBatchResponse.batch:type_name -> pawl.v1.Batch
+	2,  // 26: pawl.v1.ListBatchesResponse.batches:type_name -> pawl.v1.Batch
+	19, // 27: pawl.v1.StreamBatchResultsResponse.result:type_name -> pawl.v1.BatchResult
+	33, // 28: pawl.v1.BatchResult.status:type_name -> pawl.v1.RunStatus
+	32, // 29: pawl.v1.BatchResult.result:type_name -> pawl.v1.JsonValue
+	30, // 30: pawl.v1.BatchResult.finished_at:type_name -> google.protobuf.Timestamp
+	2,  // 31: pawl.v1.CancelBatchResponse.batch:type_name -> pawl.v1.Batch
+	2,  // 32: pawl.v1.PauseBatchResponse.batch:type_name -> pawl.v1.Batch
+	2,  // 33: pawl.v1.ResumeBatchResponse.batch:type_name -> pawl.v1.Batch
+	2,  // 34: pawl.v1.RetryFailedItemsResponse.batch:type_name -> pawl.v1.Batch
+	7,  // 35: pawl.v1.BatchService.CreateBatch:input_type -> pawl.v1.CreateBatchRequest
+	10, // 36: pawl.v1.BatchService.UploadBatch:input_type -> pawl.v1.UploadBatchRequest
+	13, // 37: pawl.v1.BatchService.GetBatch:input_type -> pawl.v1.GetBatchRequest
+	15, // 38: pawl.v1.BatchService.ListBatches:input_type -> pawl.v1.ListBatchesRequest
+	17, // 39: pawl.v1.BatchService.StreamBatchResults:input_type -> pawl.v1.StreamBatchResultsRequest
+	20, // 40: pawl.v1.BatchService.CancelBatch:input_type -> pawl.v1.CancelBatchRequest
+	22, // 41: pawl.v1.BatchService.PauseBatch:input_type -> pawl.v1.PauseBatchRequest
+	24, // 42: pawl.v1.BatchService.ResumeBatch:input_type -> pawl.v1.ResumeBatchRequest
+	26, // 43: pawl.v1.BatchService.RetryFailedItems:input_type -> pawl.v1.RetryFailedItemsRequest
+	8,  // 44: pawl.v1.BatchService.CreateBatch:output_type -> pawl.v1.CreateBatchResponse
+	12, // 45: pawl.v1.BatchService.UploadBatch:output_type -> pawl.v1.UploadBatchResponse
+	14, // 46: pawl.v1.BatchService.GetBatch:output_type -> pawl.v1.GetBatchResponse
+	16, // 47: pawl.v1.BatchService.ListBatches:output_type -> pawl.v1.ListBatchesResponse
+	18, // 48: pawl.v1.BatchService.StreamBatchResults:output_type -> pawl.v1.StreamBatchResultsResponse
+	21, // 49: pawl.v1.BatchService.CancelBatch:output_type -> pawl.v1.CancelBatchResponse
+	23, // 50: pawl.v1.BatchService.PauseBatch:output_type -> pawl.v1.PauseBatchResponse
+	25, // 51: pawl.v1.BatchService.ResumeBatch:output_type -> pawl.v1.ResumeBatchResponse
+	27, // 52: pawl.v1.BatchService.RetryFailedItems:output_type -> pawl.v1.RetryFailedItemsResponse
+	44, // [44:53] is the sub-list for method output_type
+	35, // [35:44] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_batch_proto_init() }
@@ -2396,15 +2490,16 @@ func file_pawl_v1_batch_proto_init() {
 	file_pawl_v1_batch_proto_msgTypes[8].OneofWrappers = []any{
 		(*UploadBatchRequest_Batch)(nil),
 		(*UploadBatchRequest_Item)(nil),
+		(*UploadBatchRequest_Unreadable)(nil),
 	}
-	file_pawl_v1_batch_proto_msgTypes[16].OneofWrappers = []any{}
+	file_pawl_v1_batch_proto_msgTypes[17].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_batch_proto_rawDesc), len(file_pawl_v1_batch_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   26,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -183,6 +183,21 @@ var rows = []Row{
 		Doc: "The tenant has no such API key, or the caller may not see it.",
 	},
 	{
+		Reason: faultv1.ErrorReason_ERROR_REASON_BATCH_NOT_FOUND, Code: codes.NotFound, HTTP: http.StatusNotFound,
+		Title: "Batch not found", Retry: RetryNever,
+		Doc: "There is no such batch, or the caller may not see it.",
+	},
+	{
+		Reason: faultv1.ErrorReason_ERROR_REASON_BATCH_INVALID, Code: codes.InvalidArgument, HTTP: http.StatusBadRequest,
+		Title: "Batch invalid", Retry: RetryNever,
+		Doc: "Items of the batch are invalid, and nothing was made of any. The violations name each item's place and what is wrong with it; the mode skip_invalid makes the others.",
+	},
+	{
+		Reason: faultv1.ErrorReason_ERROR_REASON_DUPLICATE_CUSTOM_ID, Code: codes.InvalidArgument, HTTP: http.StatusBadRequest,
+		Title: "Duplicate custom_id", Retry: RetryNever,
+		Doc: "An item of a batch has the `custom_id`, or the idempotency key, of an item before it. Only items are refused so, as `duplicate_custom_id`.",
+	},
+	{
 		Reason: faultv1.ErrorReason_ERROR_REASON_SCHEDULE_NOT_FOUND, Code: codes.NotFound, HTTP: http.StatusNotFound,
 		Title: "Schedule not found", Retry: RetryNever,
 		Doc: "There is no such schedule, or it belongs to another tenant.",

@@ -93,6 +93,12 @@ const (
 	ErrorReason_ERROR_REASON_TENANT_NOT_FOUND ErrorReason = 31
 	// The tenant has no such API key (or the caller may not see it).
 	ErrorReason_ERROR_REASON_API_KEY_NOT_FOUND ErrorReason = 32
+	// There is no such batch (or the caller may not see it).
+	ErrorReason_ERROR_REASON_BATCH_NOT_FOUND ErrorReason = 33
+	// Items of the batch are invalid, and nothing was made of any; the violations name them.
+	ErrorReason_ERROR_REASON_BATCH_INVALID ErrorReason = 34
+	// An item of a batch has the custom_id, or the idempotency key, of one before it.
+	ErrorReason_ERROR_REASON_DUPLICATE_CUSTOM_ID ErrorReason = 35
 	// The tenant has no such schedule.
 	ErrorReason_ERROR_REASON_SCHEDULE_NOT_FOUND ErrorReason = 40
 	// The tenant has another schedule of this name.
@@ -135,6 +141,9 @@ var (
 		30: "ERROR_REASON_CALL_NOT_FOUND",
 		31: "ERROR_REASON_TENANT_NOT_FOUND",
 		32: "ERROR_REASON_API_KEY_NOT_FOUND",
+		33: "ERROR_REASON_BATCH_NOT_FOUND",
+		34: "ERROR_REASON_BATCH_INVALID",
+		35: "ERROR_REASON_DUPLICATE_CUSTOM_ID",
 		40: "ERROR_REASON_SCHEDULE_NOT_FOUND",
 		41: "ERROR_REASON_SCHEDULE_EXISTS",
 	}
@@ -172,6 +181,9 @@ var (
 		"ERROR_REASON_CALL_NOT_FOUND":          30,
 		"ERROR_REASON_TENANT_NOT_FOUND":        31,
 		"ERROR_REASON_API_KEY_NOT_FOUND":       32,
+		"ERROR_REASON_BATCH_NOT_FOUND":         33,
+		"ERROR_REASON_BATCH_INVALID":           34,
+		"ERROR_REASON_DUPLICATE_CUSTOM_ID":     35,
 		"ERROR_REASON_SCHEDULE_NOT_FOUND":      40,
 		"ERROR_REASON_SCHEDULE_EXISTS":         41,
 	}
@@ -208,7 +220,8 @@ var File_pawl_fault_v1_fault_proto protoreflect.FileDescriptor
 
 const file_pawl_fault_v1_fault_proto_rawDesc = "" +
 	"\n" +
-	"\x19pawl/fault/v1/fault.proto\x12\rpawl.fault.v1*\xad\t\n" +
+	"\x19pawl/fault/v1/fault.proto\x12\rpawl.fault.v1*\x95\n" +
+	"\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15ERROR_REASON_INTERNAL\x10\x01\x12!\n" +
@@ -243,7 +256,10 @@ const file_pawl_fault_v1_fault_proto_rawDesc = "" +
 	"\x1aERROR_REASON_ETAG_MISMATCH\x10\x1d\x12\x1f\n" +
 	"\x1bERROR_REASON_CALL_NOT_FOUND\x10\x1e\x12!\n" +
 	"\x1dERROR_REASON_TENANT_NOT_FOUND\x10\x1f\x12\"\n" +
-	"\x1eERROR_REASON_API_KEY_NOT_FOUND\x10 \x12#\n" +
+	"\x1eERROR_REASON_API_KEY_NOT_FOUND\x10 \x12 \n" +
+	"\x1cERROR_REASON_BATCH_NOT_FOUND\x10!\x12\x1e\n" +
+	"\x1aERROR_REASON_BATCH_INVALID\x10\"\x12$\n" +
+	" ERROR_REASON_DUPLICATE_CUSTOM_ID\x10#\x12#\n" +
 	"\x1fERROR_REASON_SCHEDULE_NOT_FOUND\x10(\x12 \n" +
 	"\x1cERROR_REASON_SCHEDULE_EXISTS\x10)B)Z'pawl.internal/gen/pawl/fault/v1;faultv1b\x06proto3"
 
