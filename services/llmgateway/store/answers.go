@@ -110,7 +110,7 @@ func (g *group) writeCorrected(ctx context.Context) error {
 	if len(g.corrected) == 0 {
 		return nil
 	}
-	rows := db.MarkCorrectedParams{Now: &g.now}
+	rows := db.MarkCorrectedParams{Now: &g.now, LeastID: g.least, MostID: g.most}
 	for _, k := range g.corrected {
 		rows.RunIds, rows.CallKeys = append(rows.RunIds, k.RunID), append(rows.CallKeys, bytes.Clone(k.Digest[:]))
 	}

@@ -138,6 +138,7 @@ func (g *group) writeBookings(ctx context.Context) error {
 	if len(b.marked.RunIds) == 0 {
 		return nil
 	}
+	b.marked.LeastID, b.marked.MostID = g.least, g.most
 	if err := g.query.MarkBooked(ctx, b.marked); err != nil {
 		return err
 	}

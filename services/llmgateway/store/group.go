@@ -23,9 +23,11 @@ type group struct {
 	query *db.Queries
 
 	// now is PostgreSQL's clock, read after the locks were taken.
-	now    time.Time
-	purses map[uuid.UUID]*purse
-	calls  map[Key]*call
+	now time.Time
+	// least and most are the bounds of the runs' ids.
+	least, most uuid.UUID
+	purses      map[uuid.UUID]*purse
+	calls       map[Key]*call
 
 	newCalls []*call
 	newTries []*try
@@ -130,7 +132,8 @@ func (g *group) load(ctx context.Context, changes []Change) error {
 		return err
 	}
 	runs, keys := concerned(changes)
-	if err := g.query.LockPurses(ctx, runs); err != nil {
+	g.least, g.most = pg.Bounds(runs...)
+	if err := g.query.LockPurses(ctx, db.LockPursesParams{RunIds: runs, LeastID: g.least, MostID: g.most}); err != nil {
 		return err
 	}
 	var keyRuns []uuid.UUID
@@ -138,7 +141,7 @@ func (g *group) load(ctx context.Context, changes []Change) error {
 	for _, k := range keys {
 		keyRuns, digests = append(keyRuns, k.RunID), append(digests, k.Digest[:])
 	}
-	rows, err := g.query.ReadGroup(ctx, keyRuns, digests)
+	rows, err := g.query.ReadGroup(ctx, db.ReadGroupParams{RunIds: keyRuns, CallKeys: digests, LeastID: g.least, MostID: g.most})
 	if err != nil {
 		return fmt.Errorf("read group: %w", err)
 	}

@@ -5,9 +5,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
@@ -32,7 +35,7 @@ func TestPlansGoByKey(t *testing.T) {
 	for _, sql := range statements {
 		name, _, _ := strings.Cut(strings.TrimPrefix(sql, "-- name: "), " ")
 		t.Run(name, func(t *testing.T) {
-			plan := explain(t, conn, sql)
+			plan := explain(t, conn, sql, uuid.Nil, uuid.Max)
 			require.NotRegexp(t, whole, plan)
 			lines := append(strings.Split(plan, "\n"), "")
 			for i, line := range lines {
@@ -60,8 +63,45 @@ func generated(t *testing.T) []string {
 	return statements
 }
 
-// explain returns the plan that the store's sessions use for a statement.
-func explain(t *testing.T, conn *pgxpool.Conn, sql string) string {
+// TestGroupsOpenOneDay: what a statement of the group commit costs does not depend on how many days have partitions.
+func TestGroupsOpenOneDay(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	require.NoError(t, b.MakePartitions(t.Context(), clock.System().Now()))
+	conn, err := b.pool.Acquire(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(conn.Release)
+	id := b.ids.V7()
+	day := regexp.MustCompile(`_(\d{8}|default)\b`)
+	bounded := 0
+	for _, sql := range generated(t) {
+		name, _, _ := strings.Cut(strings.TrimPrefix(sql, "-- name: "), " ")
+		if !bounds.MatchString(sql) {
+			continue
+		}
+		bounded++
+		plan := explain(t, conn, sql, id, id)
+		days := map[string]bool{}
+		for line := range strings.Lines(plan) {
+			if found := day.FindString(line); found != "" && strings.Contains(line, "Scan") {
+				days[found] = true
+			}
+		}
+		require.Len(t, days, 1, "%s opens %v\n%s", name, days, plan)
+	}
+	require.GreaterOrEqual(t, bounded, 8)
+	for _, hot := range []string{"LockPurses", "ReadGroup", "UpdatePurses", "UpdateCalls", "SettleTries", "FindCalls"} {
+		require.True(t, slices.ContainsFunc(generated(t), func(sql string) bool {
+			return strings.HasPrefix(sql, "-- name: "+hot+" ") && bounds.MatchString(sql)
+		}), "%s has no bounds", hot)
+	}
+}
+
+// bounds are the parameters that say between which ids those of a group are.
+var bounds = regexp.MustCompile(`BETWEEN \$(\d+)::uuid AND \$(\d+)::uuid`)
+
+// explain returns the plan that the store's sessions use for a statement about runs between two ids.
+func explain(t *testing.T, conn *pgxpool.Conn, sql string, least, most uuid.UUID) string {
 	t.Helper()
 	_, err := conn.Exec(t.Context(), "PREPARE checked AS "+sql)
 	require.NoError(t, err, sql)
@@ -69,13 +109,20 @@ func explain(t *testing.T, conn *pgxpool.Conn, sql string) string {
 		_, err := conn.Exec(t.Context(), "DEALLOCATE checked")
 		require.NoError(t, err)
 	}()
-	var nulls []string
-	for regexp.MustCompile(fmt.Sprintf(`\$%d\b`, len(nulls)+1)).MatchString(sql) {
-		nulls = append(nulls, "NULL")
+	var values []string
+	for regexp.MustCompile(fmt.Sprintf(`\$%d\b`, len(values)+1)).MatchString(sql) {
+		values = append(values, "NULL")
+	}
+	for _, found := range bounds.FindAllStringSubmatch(sql, -1) {
+		for i, id := range []uuid.UUID{least, most} {
+			n, err := strconv.Atoi(found[i+1])
+			require.NoError(t, err)
+			values[n-1] = "'" + id.String() + "'"
+		}
 	}
 	arguments := ""
-	if len(nulls) > 0 {
-		arguments = "(" + strings.Join(nulls, ", ") + ")"
+	if len(values) > 0 {
+		arguments = "(" + strings.Join(values, ", ") + ")"
 	}
 	rows, err := conn.Query(t.Context(), "EXPLAIN EXECUTE checked"+arguments)
 	require.NoError(t, err, sql)

@@ -123,6 +123,7 @@ func (s *Store) findGroup(ctx context.Context, _ int, group []*find) error {
 		params.RunIds = append(params.RunIds, f.key.RunID)
 		params.CallKeys = append(params.CallKeys, f.key.Digest[:])
 	}
+	params.LeastID, params.MostID = pg.Bounds(params.RunIds...)
 	rows, err := db.New(s.pool).FindCalls(ctx, params)
 	if err != nil {
 		return fmt.Errorf("find calls: %w", pg.Fault(err))

@@ -26,7 +26,7 @@ func (g *group) write(ctx context.Context) error {
 }
 
 func (g *group) writePurses(ctx context.Context) error {
-	var rows db.UpdatePursesParams
+	rows := db.UpdatePursesParams{LeastID: g.least, MostID: g.most}
 	owed := db.OweSpendParams{Now: g.now}
 	for _, p := range g.purses {
 		if !p.changed {
@@ -98,7 +98,7 @@ func (g *group) writeNewCalls(ctx context.Context) error {
 }
 
 func (g *group) writeCalls(ctx context.Context) error {
-	var rows db.UpdateCallsParams
+	rows := db.UpdateCallsParams{LeastID: g.least, MostID: g.most}
 	for _, c := range g.calls {
 		if c.isNew || !c.changed {
 			continue
@@ -149,7 +149,7 @@ func (g *group) writeSettled(ctx context.Context) error {
 	if len(g.settled) == 0 {
 		return nil
 	}
-	rows := db.SettleTriesParams{Now: &g.now}
+	rows := db.SettleTriesParams{Now: &g.now, LeastID: g.least, MostID: g.most}
 	for _, s := range g.settled {
 		rows.RunIds = append(rows.RunIds, s.key.RunID)
 		rows.CallKeys = append(rows.CallKeys, s.key.Digest[:])

@@ -209,12 +209,18 @@ func (q *Queries) InsertTries(ctx context.Context, arg InsertTriesParams) error 
 
 const lockPurses = `-- name: LockPurses :exec
 SELECT 1 FROM (SELECT unnest($1::uuid[]) AS run_id) k
-JOIN llm.run_spend s ON s.run_id = k.run_id
+JOIN llm.run_spend s ON s.run_id = k.run_id AND s.run_id BETWEEN $2::uuid AND $3::uuid
 ORDER BY s.run_id FOR NO KEY UPDATE OF s
 `
 
-func (q *Queries) LockPurses(ctx context.Context, runIds []uuid.UUID) error {
-	_, err := q.db.Exec(ctx, lockPurses, runIds)
+type LockPursesParams struct {
+	RunIds  []uuid.UUID
+	LeastID uuid.UUID
+	MostID  uuid.UUID
+}
+
+func (q *Queries) LockPurses(ctx context.Context, arg LockPursesParams) error {
+	_, err := q.db.Exec(ctx, lockPurses, arg.RunIds, arg.LeastID, arg.MostID)
 	return err
 }
 
@@ -253,36 +259,52 @@ func (q *Queries) MakePurses(ctx context.Context, arg MakePursesParams) error {
 const markBooked = `-- name: MarkBooked :exec
 UPDATE llm.llm_try t
 SET booked = t.cost
-FROM (SELECT unnest($1::uuid[]) AS run_id, unnest($2::bytea[]) AS call_key, unnest($3::integer[]) AS try_no) u
-WHERE t.run_id = u.run_id AND t.call_key = u.call_key AND t.try_no = u.try_no
+FROM (SELECT unnest($3::uuid[]) AS run_id, unnest($4::bytea[]) AS call_key, unnest($5::integer[]) AS try_no) u
+WHERE t.run_id = u.run_id AND t.call_key = u.call_key AND t.try_no = u.try_no AND t.run_id BETWEEN $1::uuid AND $2::uuid
 `
 
 type MarkBookedParams struct {
+	LeastID  uuid.UUID
+	MostID   uuid.UUID
 	RunIds   []uuid.UUID
 	CallKeys [][]byte
 	TryNos   []int32
 }
 
 func (q *Queries) MarkBooked(ctx context.Context, arg MarkBookedParams) error {
-	_, err := q.db.Exec(ctx, markBooked, arg.RunIds, arg.CallKeys, arg.TryNos)
+	_, err := q.db.Exec(ctx, markBooked,
+		arg.LeastID,
+		arg.MostID,
+		arg.RunIds,
+		arg.CallKeys,
+		arg.TryNos,
+	)
 	return err
 }
 
 const markCorrected = `-- name: MarkCorrected :exec
 UPDATE llm.llm_call_log c
 SET corrected_at = $1
-FROM (SELECT unnest($2::uuid[]) AS run_id, unnest($3::bytea[]) AS call_key) u
-WHERE c.run_id = u.run_id AND c.call_key = u.call_key
+FROM (SELECT unnest($4::uuid[]) AS run_id, unnest($5::bytea[]) AS call_key) u
+WHERE c.run_id = u.run_id AND c.call_key = u.call_key AND c.run_id BETWEEN $2::uuid AND $3::uuid
 `
 
 type MarkCorrectedParams struct {
 	Now      *time.Time
+	LeastID  uuid.UUID
+	MostID   uuid.UUID
 	RunIds   []uuid.UUID
 	CallKeys [][]byte
 }
 
 func (q *Queries) MarkCorrected(ctx context.Context, arg MarkCorrectedParams) error {
-	_, err := q.db.Exec(ctx, markCorrected, arg.Now, arg.RunIds, arg.CallKeys)
+	_, err := q.db.Exec(ctx, markCorrected,
+		arg.Now,
+		arg.LeastID,
+		arg.MostID,
+		arg.RunIds,
+		arg.CallKeys,
+	)
 	return err
 }
 
@@ -319,11 +341,18 @@ SELECT (SELECT clock_timestamp())::timestamptz AS now,
        coalesce(t.cache_write_1h_tokens, 0)::bigint AS cache_write_1h_tokens,
        coalesce(t.output_tokens, 0)::bigint AS output_tokens, coalesce(t.reasoning_tokens, 0)::bigint AS reasoning_tokens
 FROM (SELECT unnest($1::uuid[]) AS run_id, unnest($2::bytea[]) AS call_key) k
-JOIN llm.run_spend s ON s.run_id = k.run_id
-LEFT JOIN llm.llm_call_log c ON c.run_id = k.run_id AND c.call_key = k.call_key
-LEFT JOIN llm.llm_try t ON t.run_id = c.run_id AND t.call_key = c.call_key
+JOIN llm.run_spend s ON s.run_id = k.run_id AND s.run_id BETWEEN $3::uuid AND $4::uuid
+LEFT JOIN llm.llm_call_log c ON c.run_id = k.run_id AND c.call_key = k.call_key AND c.run_id BETWEEN $3::uuid AND $4::uuid
+LEFT JOIN llm.llm_try t ON t.run_id = c.run_id AND t.call_key = c.call_key AND t.run_id BETWEEN $3::uuid AND $4::uuid
 ORDER BY t.try_no
 `
+
+type ReadGroupParams struct {
+	RunIds   []uuid.UUID
+	CallKeys [][]byte
+	LeastID  uuid.UUID
+	MostID   uuid.UUID
+}
 
 type ReadGroupRow struct {
 	Now                time.Time
@@ -364,8 +393,13 @@ type ReadGroupRow struct {
 }
 
 // The purses, and with each key its call and that call's requests, as far as they exist: one row a request, in order.
-func (q *Queries) ReadGroup(ctx context.Context, runIds []uuid.UUID, callKeys [][]byte) ([]ReadGroupRow, error) {
-	rows, err := q.db.Query(ctx, readGroup, runIds, callKeys)
+func (q *Queries) ReadGroup(ctx context.Context, arg ReadGroupParams) ([]ReadGroupRow, error) {
+	rows, err := q.db.Query(ctx, readGroup,
+		arg.RunIds,
+		arg.CallKeys,
+		arg.LeastID,
+		arg.MostID,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -429,23 +463,25 @@ SET state = u.state, reserved = 0, cost = u.cost, cost_basis = u.cost_basis, htt
     first_byte = NULLIF(u.first_byte, '0'),
     finished_at = $1, cache_write_1h_tokens = u.cache_write_1h_tokens, tool_calls = u.tool_calls, tier = u.tier,
     cost_split = u.cost_split, price_id = coalesce(NULLIF(u.price_id, 0), t.price_id), booked = u.cost
-FROM (SELECT unnest($2::uuid[]) AS run_id, unnest($3::bytea[]) AS call_key, unnest($4::integer[]) AS try_no,
-             unnest($5::text[]) AS state, unnest($6::numeric[]) AS cost, unnest($7::text[]) AS cost_basis,
-             unnest($8::integer[]) AS http_status, unnest($9::text[]) AS reason,
-             unnest($10::text[]) AS message, unnest($11::text[]) AS finish_reason,
-             unnest($12::text[]) AS provider_request_id, unnest($13::bigint[]) AS input_tokens,
-             unnest($14::bigint[]) AS cached_input_tokens,
-             unnest($15::bigint[]) AS cache_write_tokens, unnest($16::bigint[]) AS output_tokens,
-             unnest($17::bigint[]) AS reasoning_tokens, unnest($18::interval[]) AS latency,
-             unnest($19::interval[]) AS first_byte,
-             unnest($20::bytea[]) AS answer, unnest($21::bigint[]) AS cache_write_1h_tokens,
-             unnest($22::jsonb[]) AS tool_calls, unnest($23::text[]) AS tier, unnest($24::jsonb[]) AS cost_split,
-             unnest($25::bigint[]) AS price_id) u
-WHERE t.run_id = u.run_id AND t.call_key = u.call_key AND t.try_no = u.try_no
+FROM (SELECT unnest($4::uuid[]) AS run_id, unnest($5::bytea[]) AS call_key, unnest($6::integer[]) AS try_no,
+             unnest($7::text[]) AS state, unnest($8::numeric[]) AS cost, unnest($9::text[]) AS cost_basis,
+             unnest($10::integer[]) AS http_status, unnest($11::text[]) AS reason,
+             unnest($12::text[]) AS message, unnest($13::text[]) AS finish_reason,
+             unnest($14::text[]) AS provider_request_id, unnest($15::bigint[]) AS input_tokens,
+             unnest($16::bigint[]) AS cached_input_tokens,
+             unnest($17::bigint[]) AS cache_write_tokens, unnest($18::bigint[]) AS output_tokens,
+             unnest($19::bigint[]) AS reasoning_tokens, unnest($20::interval[]) AS latency,
+             unnest($21::interval[]) AS first_byte,
+             unnest($22::bytea[]) AS answer, unnest($23::bigint[]) AS cache_write_1h_tokens,
+             unnest($24::jsonb[]) AS tool_calls, unnest($25::text[]) AS tier, unnest($26::jsonb[]) AS cost_split,
+             unnest($27::bigint[]) AS price_id) u
+WHERE t.run_id = u.run_id AND t.call_key = u.call_key AND t.try_no = u.try_no AND t.run_id BETWEEN $2::uuid AND $3::uuid
 `
 
 type SettleTriesParams struct {
 	Now                *time.Time
+	LeastID            uuid.UUID
+	MostID             uuid.UUID
 	RunIds             []uuid.UUID
 	CallKeys           [][]byte
 	TryNos             []int32
@@ -475,6 +511,8 @@ type SettleTriesParams struct {
 func (q *Queries) SettleTries(ctx context.Context, arg SettleTriesParams) error {
 	_, err := q.db.Exec(ctx, settleTries,
 		arg.Now,
+		arg.LeastID,
+		arg.MostID,
 		arg.RunIds,
 		arg.CallKeys,
 		arg.TryNos,
@@ -507,14 +545,16 @@ const updateCalls = `-- name: UpdateCalls :exec
 UPDATE llm.llm_call_log c
 SET state = u.state, tries = u.tries, winning_try = NULLIF(u.winning_try, 0), cost = u.cost, replays = u.replays,
     finished_at = NULLIF(u.finished_at, '0001-01-01Z')
-FROM (SELECT unnest($1::uuid[]) AS run_id, unnest($2::bytea[]) AS call_key, unnest($3::text[]) AS state,
-             unnest($4::integer[]) AS tries, unnest($5::integer[]) AS winning_try,
-             unnest($6::numeric[]) AS cost, unnest($7::integer[]) AS replays,
-             unnest($8::timestamptz[]) AS finished_at) u
-WHERE c.run_id = u.run_id AND c.call_key = u.call_key
+FROM (SELECT unnest($3::uuid[]) AS run_id, unnest($4::bytea[]) AS call_key, unnest($5::text[]) AS state,
+             unnest($6::integer[]) AS tries, unnest($7::integer[]) AS winning_try,
+             unnest($8::numeric[]) AS cost, unnest($9::integer[]) AS replays,
+             unnest($10::timestamptz[]) AS finished_at) u
+WHERE c.run_id = u.run_id AND c.call_key = u.call_key AND c.run_id BETWEEN $1::uuid AND $2::uuid
 `
 
 type UpdateCallsParams struct {
+	LeastID      uuid.UUID
+	MostID       uuid.UUID
 	RunIds       []uuid.UUID
 	CallKeys     [][]byte
 	States       []string
@@ -527,6 +567,8 @@ type UpdateCallsParams struct {
 
 func (q *Queries) UpdateCalls(ctx context.Context, arg UpdateCallsParams) error {
 	_, err := q.db.Exec(ctx, updateCalls,
+		arg.LeastID,
+		arg.MostID,
 		arg.RunIds,
 		arg.CallKeys,
 		arg.States,
@@ -543,13 +585,15 @@ const updatePurses = `-- name: UpdatePurses :exec
 UPDATE llm.run_spend s
 SET budget = NULLIF(u.budget, -1), reserved = u.reserved, spent = u.spent, version = u.version, epoch = u.epoch,
     closed_at = NULLIF(u.closed_at, '0001-01-01Z'), batch_id = NULLIF(u.batch_id, '00000000-0000-0000-0000-000000000000')
-FROM (SELECT unnest($1::uuid[]) AS run_id, unnest($2::numeric[]) AS budget, unnest($3::numeric[]) AS reserved,
-             unnest($4::numeric[]) AS spent, unnest($5::bigint[]) AS version, unnest($6::integer[]) AS epoch,
-             unnest($7::timestamptz[]) AS closed_at, unnest($8::uuid[]) AS batch_id) u
-WHERE s.run_id = u.run_id
+FROM (SELECT unnest($3::uuid[]) AS run_id, unnest($4::numeric[]) AS budget, unnest($5::numeric[]) AS reserved,
+             unnest($6::numeric[]) AS spent, unnest($7::bigint[]) AS version, unnest($8::integer[]) AS epoch,
+             unnest($9::timestamptz[]) AS closed_at, unnest($10::uuid[]) AS batch_id) u
+WHERE s.run_id = u.run_id AND s.run_id BETWEEN $1::uuid AND $2::uuid
 `
 
 type UpdatePursesParams struct {
+	LeastID  uuid.UUID
+	MostID   uuid.UUID
 	RunIds   []uuid.UUID
 	Budgets  []money.Pico
 	Reserved []money.Pico
@@ -562,6 +606,8 @@ type UpdatePursesParams struct {
 
 func (q *Queries) UpdatePurses(ctx context.Context, arg UpdatePursesParams) error {
 	_, err := q.db.Exec(ctx, updatePurses,
+		arg.LeastID,
+		arg.MostID,
 		arg.RunIds,
 		arg.Budgets,
 		arg.Reserved,

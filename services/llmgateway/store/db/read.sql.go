@@ -50,22 +50,26 @@ SELECT k.n::integer AS n, (SELECT clock_timestamp())::timestamptz AS now,
        coalesce(w.http_status, 0)::integer AS http_status, coalesce(w.cached_input_tokens, 0)::bigint AS cached_input_tokens,
        coalesce(w.answer, '')::bytea AS answer
 FROM (SELECT unnest($1::integer[]) AS n, unnest($2::uuid[]) AS run_id, unnest($3::bytea[]) AS call_key) k
-LEFT JOIN llm.run_spend s ON s.run_id = k.run_id
-LEFT JOIN llm.llm_call_log c ON c.run_id = k.run_id AND c.call_key = k.call_key
+LEFT JOIN llm.run_spend s ON s.run_id = k.run_id AND s.run_id BETWEEN $4::uuid AND $5::uuid
+LEFT JOIN llm.llm_call_log c ON c.run_id = k.run_id AND c.call_key = k.call_key AND c.run_id BETWEEN $4::uuid AND $5::uuid
 LEFT JOIN LATERAL (
     SELECT sum(t.input_tokens) AS input_tokens, sum(t.output_tokens) AS output_tokens,
            array_agg(t.provider || '/' || t.model) FILTER (WHERE t.state = 'ambiguous') AS ambiguous_targets,
            count(*) FILTER (WHERE t.holder = 'ec000000-0000-0000-0000-000000000000') AS lane_tries,
            bool_or(t.state = 'in_flight' AND t.holder = 'ec000000-0000-0000-0000-000000000000') AS in_lane
-    FROM llm.llm_try t WHERE t.run_id = c.run_id AND t.call_key = c.call_key
+    FROM llm.llm_try t
+    WHERE t.run_id = c.run_id AND t.call_key = c.call_key AND t.run_id BETWEEN $4::uuid AND $5::uuid
 ) a ON true
 LEFT JOIN llm.llm_try w ON w.run_id = c.run_id AND w.call_key = c.call_key AND w.try_no = c.winning_try
+  AND w.run_id BETWEEN $4::uuid AND $5::uuid
 `
 
 type FindCallsParams struct {
 	Ns       []int32
 	RunIds   []uuid.UUID
 	CallKeys [][]byte
+	LeastID  uuid.UUID
+	MostID   uuid.UUID
 }
 
 type FindCallsRow struct {
@@ -90,7 +94,13 @@ type FindCallsRow struct {
 
 // One row a key, also for keys that are not taken.
 func (q *Queries) FindCalls(ctx context.Context, arg FindCallsParams) ([]FindCallsRow, error) {
-	rows, err := q.db.Query(ctx, findCalls, arg.Ns, arg.RunIds, arg.CallKeys)
+	rows, err := q.db.Query(ctx, findCalls,
+		arg.Ns,
+		arg.RunIds,
+		arg.CallKeys,
+		arg.LeastID,
+		arg.MostID,
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ ON CONFLICT DO NOTHING;
 
 -- name: LockPurses :exec
 SELECT 1 FROM (SELECT unnest(@run_ids::uuid[]) AS run_id) k
-JOIN llm.run_spend s ON s.run_id = k.run_id
+JOIN llm.run_spend s ON s.run_id = k.run_id AND s.run_id BETWEEN @least_id::uuid AND @most_id::uuid
 ORDER BY s.run_id FOR NO KEY UPDATE OF s;
 
 -- name: ReadGroup :many
@@ -30,9 +30,9 @@ SELECT (SELECT clock_timestamp())::timestamptz AS now,
        coalesce(t.cache_write_1h_tokens, 0)::bigint AS cache_write_1h_tokens,
        coalesce(t.output_tokens, 0)::bigint AS output_tokens, coalesce(t.reasoning_tokens, 0)::bigint AS reasoning_tokens
 FROM (SELECT unnest(@run_ids::uuid[]) AS run_id, unnest(@call_keys::bytea[]) AS call_key) k
-JOIN llm.run_spend s ON s.run_id = k.run_id
-LEFT JOIN llm.llm_call_log c ON c.run_id = k.run_id AND c.call_key = k.call_key
-LEFT JOIN llm.llm_try t ON t.run_id = c.run_id AND t.call_key = c.call_key
+JOIN llm.run_spend s ON s.run_id = k.run_id AND s.run_id BETWEEN @least_id::uuid AND @most_id::uuid
+LEFT JOIN llm.llm_call_log c ON c.run_id = k.run_id AND c.call_key = k.call_key AND c.run_id BETWEEN @least_id::uuid AND @most_id::uuid
+LEFT JOIN llm.llm_try t ON t.run_id = c.run_id AND t.call_key = c.call_key AND t.run_id BETWEEN @least_id::uuid AND @most_id::uuid
 ORDER BY t.try_no;
 
 -- name: UpdatePurses :exec
@@ -42,7 +42,7 @@ SET budget = NULLIF(u.budget, -1), reserved = u.reserved, spent = u.spent, versi
 FROM (SELECT unnest(@run_ids::uuid[]) AS run_id, unnest(@budgets::numeric[]) AS budget, unnest(@reserved::numeric[]) AS reserved,
              unnest(@spent::numeric[]) AS spent, unnest(@versions::bigint[]) AS version, unnest(@epochs::integer[]) AS epoch,
              unnest(@closed_at::timestamptz[]) AS closed_at, unnest(@batch_ids::uuid[]) AS batch_id) u
-WHERE s.run_id = u.run_id;
+WHERE s.run_id = u.run_id AND s.run_id BETWEEN @least_id::uuid AND @most_id::uuid;
 
 -- name: OweSpend :exec
 INSERT INTO llm.spend_owed AS o (run_id, version, since)
@@ -67,7 +67,7 @@ FROM (SELECT unnest(@run_ids::uuid[]) AS run_id, unnest(@call_keys::bytea[]) AS 
              unnest(@tries::integer[]) AS tries, unnest(@winning_tries::integer[]) AS winning_try,
              unnest(@costs::numeric[]) AS cost, unnest(@replays::integer[]) AS replays,
              unnest(@finished_at::timestamptz[]) AS finished_at) u
-WHERE c.run_id = u.run_id AND c.call_key = u.call_key;
+WHERE c.run_id = u.run_id AND c.call_key = u.call_key AND c.run_id BETWEEN @least_id::uuid AND @most_id::uuid;
 
 -- name: InsertTries :exec
 INSERT INTO llm.llm_try (
@@ -99,7 +99,7 @@ FROM (SELECT unnest(@run_ids::uuid[]) AS run_id, unnest(@call_keys::bytea[]) AS 
              unnest(@answers::bytea[]) AS answer, unnest(@cache_write_1h_tokens::bigint[]) AS cache_write_1h_tokens,
              unnest(@tool_calls::jsonb[]) AS tool_calls, unnest(@tiers::text[]) AS tier, unnest(@cost_splits::jsonb[]) AS cost_split,
              unnest(@price_ids::bigint[]) AS price_id) u
-WHERE t.run_id = u.run_id AND t.call_key = u.call_key AND t.try_no = u.try_no;
+WHERE t.run_id = u.run_id AND t.call_key = u.call_key AND t.try_no = u.try_no AND t.run_id BETWEEN @least_id::uuid AND @most_id::uuid;
 
 -- name: BookDays :exec
 -- Amounts and counts are added; those of corrections may be negative.
@@ -131,10 +131,10 @@ ON CONFLICT (kind, id, period, holder, lane) DO UPDATE SET cost = s.cost + exclu
 UPDATE llm.llm_try t
 SET booked = t.cost
 FROM (SELECT unnest(@run_ids::uuid[]) AS run_id, unnest(@call_keys::bytea[]) AS call_key, unnest(@try_nos::integer[]) AS try_no) u
-WHERE t.run_id = u.run_id AND t.call_key = u.call_key AND t.try_no = u.try_no;
+WHERE t.run_id = u.run_id AND t.call_key = u.call_key AND t.try_no = u.try_no AND t.run_id BETWEEN @least_id::uuid AND @most_id::uuid;
 
 -- name: MarkCorrected :exec
 UPDATE llm.llm_call_log c
 SET corrected_at = @now
 FROM (SELECT unnest(@run_ids::uuid[]) AS run_id, unnest(@call_keys::bytea[]) AS call_key) u
-WHERE c.run_id = u.run_id AND c.call_key = u.call_key;
+WHERE c.run_id = u.run_id AND c.call_key = u.call_key AND c.run_id BETWEEN @least_id::uuid AND @most_id::uuid;
