@@ -45,6 +45,7 @@ type Client struct {
 	pawlv1.PipelineServiceClient
 	pawlv1.StatsServiceClient
 	pawlv1.ScheduleServiceClient
+	pawlv1.TenantServiceClient
 
 	conn *grpc.ClientConn
 }
@@ -101,6 +102,7 @@ func New(address, apiKey string, options ...Option) (*Client, error) {
 		PipelineServiceClient: pawlv1.NewPipelineServiceClient(conn),
 		StatsServiceClient:    pawlv1.NewStatsServiceClient(conn),
 		ScheduleServiceClient: pawlv1.NewScheduleServiceClient(conn),
+		TenantServiceClient:   pawlv1.NewTenantServiceClient(conn),
 		conn:                  conn,
 	}, nil
 }
@@ -112,7 +114,8 @@ func (c *Client) Close() error { return c.conn.Close() }
 func JSON(document string) *pawlv1.JsonValue { return &pawlv1.JsonValue{Json: document} }
 
 // serviceConfig repeats calls while no server takes them. All methods may be repeated: the creating ones have a key. Only
-// RetryRun and RerunRun may not: their callers repeat them with the run's etag.
+// RetryRun and RerunRun may not: their callers repeat them with the run's etag. Of TenantService only what reads, and what sets
+// a state, may: a repeated CreateKey would make a second key.
 const serviceConfig = `{
   "loadBalancingConfig": [{"round_robin": {}}],
   "retryThrottling": {"maxTokens": 100, "tokenRatio": 0.1},
@@ -121,7 +124,9 @@ const serviceConfig = `{
     {
       "name": [
         {"service": "pawl.v1.RunService"}, {"service": "pawl.v1.DocumentService"},
-        {"service": "pawl.v1.JobService"}, {"service": "pawl.v1.PipelineService"}, {"service": "pawl.v1.StatsService"}
+        {"service": "pawl.v1.JobService"}, {"service": "pawl.v1.PipelineService"}, {"service": "pawl.v1.StatsService"},
+        {"service": "pawl.v1.TenantService", "method": "GetTenant"}, {"service": "pawl.v1.TenantService", "method": "ListTenants"},
+        {"service": "pawl.v1.TenantService", "method": "ListKeys"}, {"service": "pawl.v1.TenantService", "method": "RevokeKey"}
       ],
       "retryPolicy": {
         "maxAttempts": 5, "initialBackoff": "0.1s", "maxBackoff": "2s", "backoffMultiplier": 2,

@@ -188,7 +188,7 @@ func (f *Fleet) launch(r *Replica) {
 	env := append([]string{
 		"PAWL_DATABASE_URL=" + f.routedURL(r, ToPostgres, f.databaseURL),
 		"PAWL_REDIS_URL=" + f.routedURL(r, ToRedis, f.Redis.URL()), "PAWL_E2E_KEY=secret-of-the-test",
-	}, f.config.Env...)
+	}, append(unlimited(), f.config.Env...)...)
 	if f.config.EnvOf != nil {
 		env = append(env, f.config.EnvOf(r.Name)...)
 	}

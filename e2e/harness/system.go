@@ -68,7 +68,7 @@ func Start(t testing.TB, cfg Config) *System {
 	}
 	s.env = append([]string{
 		"PAWL_DATABASE_URL=" + database.URL, "PAWL_REDIS_URL=" + s.Redis.URL, "PAWL_REDIS_PREFIX=" + s.Redis.Prefix,
-	}, cfg.Env...)
+	}, append(unlimited(), cfg.Env...)...)
 	s.args = []string{"dev", "--separate", "--data-dir", s.DataDir, "--port-base", strconv.Itoa(base)}
 	switch {
 	case cfg.Models != "":
@@ -82,6 +82,11 @@ func Start(t testing.TB, cfg Config) *System {
 	}
 	s.Up()
 	return s
+}
+
+// unlimited lets a test submit as fast as it can, unless it says otherwise.
+func unlimited() []string {
+	return []string{"PAWL_INTAKE_SUBMIT_RATE=10000000", "PAWL_INTAKE_SUBMIT_BURST=1000000"}
 }
 
 // Up starts a system that has ended, on the same stores; Start does it the first time.

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"pawl.internal/services/intake/store"
+	"pawl.internal/services/internal/pg"
 )
 
 const (
@@ -22,6 +23,9 @@ const (
 
 // keyForm is pawl_<prefix>_<secret>. New keys have 8 and 52 characters; keys that an operator makes up may differ.
 var keyForm = regexp.MustCompile(`^pawl_([a-z0-9]{4,32})_[A-Za-z0-9]{16,128}$`)
+
+// prefixForm is its public part.
+var prefixForm = regexp.MustCompile(`^[a-z0-9]{4,32}$`)
 
 var errKeyForm = errors.New("an API key is pawl_<prefix>_<secret>: " +
 	"a prefix of 4 to 32 lower-case letters and digits, and a secret of 16 to 128 letters and digits")
@@ -44,6 +48,29 @@ func newKey() string {
 	_, _ = rand.Read(random) // never fails: it ends the program rather than return an error
 	encode := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString
 	return strings.ToLower("pawl_" + encode(random[:prefixBytes]) + "_" + encode(random[prefixBytes:]))
+}
+
+// Bootstrap makes the first key for administrators of the operators' tenant, and returns it. When there is a valid one it is
+// an error, unless another one is wanted. The schema must be migrated.
+func Bootstrap(ctx context.Context, pool *pgxpool.Pool, again bool) (string, error) {
+	if err := pg.CheckVersion(ctx, pool, Schema()); err != nil {
+		return "", err
+	}
+	key := newKey()
+	prefix, digest, err := splitKey(key)
+	if err != nil {
+		return "", err
+	}
+	err = store.New(pool).Bootstrap(ctx, store.NewKey{
+		Prefix: prefix, Hash: digest[:], Tenant: store.System, Role: store.RoleAdmin, Note: "bootstrap",
+	}, again, store.Deed{Actor: "bootstrap"})
+	if errors.Is(err, store.ErrExists) {
+		return "", fmt.Errorf("the tenant %s has a valid administrator's key already: use it, or make another one with --again", store.System)
+	}
+	if err != nil {
+		return "", err
+	}
+	return key, nil
 }
 
 // EnsureKey makes sure that the tenant exists and that the key opens it with the role, and returns the key; an empty key

@@ -21,6 +21,8 @@ type caller struct {
 	role   store.Role
 	// keyPrefix is the public part of the API key.
 	keyPrefix string
+	// limits are those that were set for the tenant.
+	limits store.Limits
 }
 
 // actor names the caller in the journal.
@@ -106,7 +108,15 @@ func leastRole(method string) store.Role {
 		pawlv1.ScheduleService_DeleteSchedule_FullMethodName,
 		pawlv1.PipelineService_CreatePipeline_FullMethodName:
 		return store.RoleOperator
-	case pawlv1.StatsService_SetBudget_FullMethodName:
+	case pawlv1.StatsService_SetBudget_FullMethodName,
+		pawlv1.TenantService_CreateTenant_FullMethodName,
+		pawlv1.TenantService_GetTenant_FullMethodName,
+		pawlv1.TenantService_ListTenants_FullMethodName,
+		pawlv1.TenantService_UpdateTenant_FullMethodName,
+		pawlv1.TenantService_CreateKey_FullMethodName,
+		pawlv1.TenantService_ListKeys_FullMethodName,
+		pawlv1.TenantService_RevokeKey_FullMethodName,
+		pawlv1.TenantService_RotateKey_FullMethodName:
 		return store.RoleAdmin
 	default:
 		return ""
@@ -126,8 +136,10 @@ func verify(found store.Key, err error, digest keyDigest) (caller, error) {
 		return caller{}, unauthenticated("the API key pawl_%s_… has been revoked", found.Prefix)
 	case found.Expired:
 		return caller{}, unauthenticated("the API key pawl_%s_… has expired", found.Prefix)
+	case found.Disabled:
+		return caller{}, unauthenticated("the tenant of the API key pawl_%s_… is disabled", found.Prefix)
 	}
-	return caller{tenant: found.Tenant, role: found.Role, keyPrefix: found.Prefix}, nil
+	return caller{tenant: found.Tenant, role: found.Role, keyPrefix: found.Prefix, limits: found.Limits}, nil
 }
 
 // opens reports whether the key that was stored is the presented one and is valid.

@@ -21,6 +21,8 @@ type Config struct {
 	MaxBodyBytes     int           `help:"Largest body of a call, in bytes." default:"102400"`
 	MaxDocumentBytes int           `help:"Largest document, in bytes." default:"10485760"`
 	RequestTimeout   time.Duration `help:"How long a REST call may take." default:"10s"`
+
+	Admission Admission `embed:""`
 }
 
 // Validate returns all that is wrong with the configuration.
@@ -38,5 +40,5 @@ func (c Config) Validate() error {
 	if c.RequestTimeout < 100*time.Millisecond {
 		problems = append(problems, errors.New("request-timeout must be 100ms or more"))
 	}
-	return errors.Join(problems...)
+	return errors.Join(append(problems, c.Admission.Validate())...)
 }

@@ -30,6 +30,9 @@ func (s *Service) CreateDocument(
 		return nil, err
 	}
 	mediaType, err := s.checkDocument(req)
+	if err == nil {
+		err = s.admission.admitRate(ctx, callerOf(ctx), pawlv1.RunClass_RUN_CLASS_INTERACTIVE, 1)
+	}
 	if err != nil {
 		found, err := s.earlier(ctx, kindDocument, idempotency, err)
 		if err != nil {

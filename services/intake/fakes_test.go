@@ -43,6 +43,7 @@ type orchestrator struct {
 	documents map[string]*systemv1.CreateDocumentRequest
 	pipelines map[string][]*pawlv1.Pipeline // by tenant
 	keys      map[string]key
+	shares
 }
 
 type stored struct {

@@ -1,6 +1,6 @@
 // Package intake is the public API: runs, documents, jobs and pipelines over gRPC and REST.
 //
-// It knows who calls (API keys, tenants, roles), checks what is asked before anybody else sees it (schema, input against
+// It knows who calls (API keys, tenants, roles) and how much they may submit, checks what is asked before anybody else sees it (schema, input against
 // the pipeline, idempotency key), and asks the orchestrator and the LLM gateway over gRPC for everything else. It owns no
 // run: its only tables are those of schema access. Every replica is alike, and everything it remembers (keys, pipelines,
 // models) is a short-lived copy.
@@ -20,6 +20,7 @@ import (
 
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	pawlv1 "pawl.internal/gen/pawl/v1"
+	"pawl.internal/services/intake/rate"
 	"pawl.internal/services/intake/store"
 	"pawl.internal/services/internal/clock"
 	"pawl.internal/services/internal/ids"
@@ -27,7 +28,7 @@ import (
 )
 
 // flushEvery is how often the last use of keys is stored.
-const flushEvery = 30 * time.Second
+const flushEvery = time.Minute
 
 // Service is intake. Build makes it.
 type Service struct {
@@ -54,6 +55,9 @@ type Service struct {
 	models       *models
 	pages        pageTokens
 	wakes        *wakes
+	policies     *policies
+	rates        *rate.Limiter
+	admission    *admission
 
 	listener net.Listener
 	http     *http.Server
@@ -84,6 +88,9 @@ func (s *Service) Run(ctx context.Context) error {
 	background.Go(func() { s.wakes.run(ctx) })
 	background.Go(func() { s.keepKeys(ctx) })
 	background.Go(func() { s.keepSchedules(ctx) })
+	background.Go(func() { s.policies.run(ctx) })
+	background.Go(func() { s.rates.Run(ctx) })
+	background.Go(func() { s.admission.backlog.run(ctx) })
 	defer background.Wait()
 	defer cancel()
 	err := s.http.Serve(s.listener)

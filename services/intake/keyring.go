@@ -2,6 +2,7 @@ package intake
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -14,7 +15,8 @@ import (
 )
 
 const (
-	// keyTTL is how long a key's answer is kept, and so how long a revoked key may still open.
+	// keyTTL is how long a key's answer is kept, and so how long a revoked key may still open at a replica that does not know,
+	// and how long the old limits of a tenant hold there.
 	keyTTL = time.Minute
 	// unknownKeyTTL is how long a refusal is kept, and so how long a new key may be refused after a try that came too early.
 	unknownKeyTTL = 5 * time.Second
@@ -106,7 +108,7 @@ func (k *keyring) lookUp(ctx context.Context, prefix string, digest keyDigest) (
 	holder, err := verify(found, err, digest)
 	switch {
 	case err == nil:
-		k.remember(digest, answer{caller: holder}, keyTTL)
+		k.remember(digest, answer{caller: holder}, min(keyTTL, found.Left))
 	case fault.Is(err, faultv1.ErrorReason_ERROR_REASON_UNAUTHENTICATED):
 		k.remember(digest, answer{err: err}, unknownKeyTTL)
 	}
@@ -137,6 +139,13 @@ func (k *keyring) forget(now time.Time) {
 	if len(k.answers) >= maxKeys {
 		clear(k.answers)
 	}
+}
+
+// drop forgets the answers that stand for such a caller, and all refusals: their keys are looked up again.
+func (k *keyring) drop(isMeant func(caller) bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	maps.DeleteFunc(k.answers, func(_ keyDigest, a answer) bool { return a.err != nil || isMeant(a.caller) })
 }
 
 // flush stores when keys were last used. What cannot be stored is tried again with the next flush.

@@ -10,12 +10,14 @@ import (
 )
 
 // earlier looks for what was made under a key when a request has been refused: what was accepted once stays accepted, also
-// when the rules have become stricter since. Nil says that the key is new, and the refusal stands. Requests that pass never
+// when the rules have become stricter since, or the tenant is over its limits now. Nil says that the key is new, and the refusal stands. Requests that pass never
 // come here.
 func (s *Service) earlier(
 	ctx context.Context, kind string, key *systemv1.Idempotency, refused error,
 ) (*systemv1.FindSubmissionResponse, error) {
-	if code := fault.CodeOf(refused); code != codes.InvalidArgument && code != codes.NotFound {
+	switch fault.CodeOf(refused) {
+	case codes.InvalidArgument, codes.NotFound, codes.ResourceExhausted:
+	default:
 		return nil, refused
 	}
 	found, err := s.orchestrator.FindSubmission(ctx, &systemv1.FindSubmissionRequest{

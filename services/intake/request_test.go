@@ -103,10 +103,13 @@ func TestPageTokensExpire(t *testing.T) {
 
 func TestConfigIsChecked(t *testing.T) {
 	t.Parallel()
-	good := Config{REST: ":8080", MaxBodyBytes: 1 << 10, MaxDocumentBytes: 1 << 20, RequestTimeout: time.Second}
+	good := Config{
+		REST: ":8080", MaxBodyBytes: 1 << 10, MaxDocumentBytes: 1 << 20, RequestTimeout: time.Second,
+		Admission: Admission{SubmitRate: 1, SubmitBurst: 1, MaxQueuedRuns: 1, MaxBacklog: 1, BatchShare: 1},
+	}
 	require.NoError(t, good.Validate())
 	err := Config{MaxDocumentBytes: 1 << 30}.Validate()
-	for _, flag := range []string{"rest", "max-body-bytes", "max-document-bytes", "request-timeout"} {
+	for _, flag := range []string{"rest", "max-body-bytes", "max-document-bytes", "request-timeout", "submit-rate", "batch-share"} {
 		require.ErrorContains(t, err, flag)
 	}
 }

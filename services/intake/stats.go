@@ -9,7 +9,6 @@ import (
 	faultv1 "pawl.internal/gen/pawl/fault/v1"
 	systemv1 "pawl.internal/gen/pawl/system/v1"
 	pawlv1 "pawl.internal/gen/pawl/v1"
-	"pawl.internal/services/intake/store"
 	"pawl.internal/services/internal/fault"
 	"pawl.internal/services/internal/money"
 )
@@ -17,7 +16,7 @@ import (
 // mostSpendDays bounds the days over which spend is summed up.
 const mostSpendDays = 3700
 
-// GetSpend sums up what model calls have cost. Administrators see every tenant's unless they name one.
+// GetSpend sums up what model calls have cost. Operators see every tenant's unless they name one.
 func (s *Service) GetSpend(ctx context.Context, req *pawlv1.GetSpendRequest) (*pawlv1.GetSpendResponse, error) {
 	tenant, err := tenantAsked(ctx, req.GetTenant(), "")
 	if err != nil {
@@ -73,21 +72,17 @@ func (s *Service) days(req *pawlv1.GetSpendRequest) (from, to time.Time, err err
 	return from, to, nil
 }
 
-// tenantAsked is the tenant that a call is about: the caller's own, or for administrators the one that is named, or else the
-// given one.
+// tenantAsked is the tenant that a call is about: the caller's own, or for operators the one that is named, or else the given
+// one.
 func tenantAsked(ctx context.Context, named, otherwise string) (string, error) {
 	who := callerOf(ctx)
 	switch {
-	case who.role.Allows(store.RoleAdmin) && named == "":
+	case who.operates() && named == "":
 		return otherwise, nil
-	case who.role.Allows(store.RoleAdmin), named == who.tenant:
-		return named, nil
 	case named == "":
 		return who.tenant, nil
-	default:
-		return "", fault.New(faultv1.ErrorReason_ERROR_REASON_PERMISSION_DENIED,
-			"a key with the role %s cannot ask about another tenant: it takes the role %s", who.role, store.RoleAdmin)
 	}
+	return named, who.maySee(named)
 }
 
 // GetBudget returns a tenant's budget of the current month, and what is used of it.

@@ -62,13 +62,20 @@ func (s *Service) submit(ctx context.Context, sub submission) (*systemv1.CreateR
 	if err != nil {
 		return nil, err
 	}
+	who := callerOf(ctx)
+	if err := s.admission.admit(ctx, who, sub.class, 1); err != nil {
+		return nil, err
+	}
 	failpoint.Hit("intake.submit.checked")
 	created, err := s.orchestrator.CreateRun(ctx, &systemv1.CreateRunRequest{
-		Tenant: callerOf(ctx).tenant, Idempotency: sub.idempotency, Pipeline: pipeline.ref, Input: sub.input,
+		Tenant: who.tenant, Idempotency: sub.idempotency, Pipeline: pipeline.ref, Input: sub.input,
 		EntityId: sub.entityID, DocumentId: sub.documentID, Class: classOf(sub.class), Priority: sub.priority,
 		Labels: sub.labels, CallbackUrl: sub.callbackURL, BudgetPicoUsd: budget, Deadline: sub.deadline, Kind: sub.kind,
 		NotBefore: sub.notBefore, ConcurrencyKey: key,
 	})
+	if err != nil || created.GetReplayed() { // nothing was added
+		s.admission.backlog.giveBack(lane{who.tenant, classOf(sub.class)}, 1)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	systemv1 "pawl.internal/gen/pawl/system/v1"
+	"pawl.internal/services/intake/rate"
 	"pawl.internal/services/intake/rest"
 	"pawl.internal/services/intake/store"
 	"pawl.internal/services/internal/boot"
@@ -59,6 +60,9 @@ func (s *Service) openStore(ctx context.Context, p *boot.Process) error {
 	}
 	s.store = store.New(pool)
 	s.keys = newKeyring(s.store, p.Clock)
+	if err := s.store.EnsureSystem(ctx); err != nil {
+		return err
+	}
 	p.Check("postgres", s.store.Ping)
 	return s.openPages(ctx)
 }
@@ -77,6 +81,10 @@ func (s *Service) openRedis(ctx context.Context, p *boot.Process) error {
 		return err
 	}
 	s.wakes = newWakes(client, s.config.Redis.Prefix, p.Clock, p.Log)
+	s.rates = rate.New(rate.Deps{
+		Redis: client, Prefix: s.config.Redis.Prefix, Replica: p.IDs.V4().String(), Patience: ratePatience, Clock: p.Clock, Log: p.Log,
+		Degraded: func(yes bool) { s.metrics.degraded.Set(flag(yes)) },
+	})
 	return nil
 }
 
@@ -96,6 +104,10 @@ func (s *Service) dialServices(_ context.Context, p *boot.Process) error {
 	}
 	s.catalog = newCatalog(s.orchestrator, s.compiler, p.Clock)
 	s.models = newModels(s.gateway, p.Clock)
+	s.policies = newPolicies(s.store, s.orchestrator, p.Clock, p.Log)
+	s.admission = &admission{
+		config: s.config.Admission, rates: s.rates, backlog: newBacklog(s.orchestrator, p.Clock, p.Log, s.metrics), metrics: s.metrics,
+	}
 	return nil
 }
 

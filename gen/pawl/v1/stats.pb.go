@@ -102,7 +102,7 @@ type GetSpendRequest struct {
 	To string `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
 	// By what the sums are told apart; one sum over all if empty.
 	GroupBy []SpendDimension `protobuf:"varint,3,rep,packed,name=group_by,json=groupBy,proto3,enum=pawl.v1.SpendDimension" json:"group_by,omitempty"`
-	// Only this tenant's; for administrators.
+	// Only this tenant's; for administrators of the tenant `system`.
 	Tenant        string `protobuf:"bytes,4,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -478,7 +478,7 @@ func (x *Budget) GetResetsAt() *timestamppb.Timestamp {
 // GetBudgetRequest asks for the caller's budget.
 type GetBudgetRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Another tenant's; for administrators.
+	// Another tenant's; for administrators of the tenant `system`.
 	Tenant        string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -31,7 +31,7 @@ const (
 //
 // StatsService tells what was spent and how the limits stand.
 type StatsServiceClient interface {
-	// GetSpend sums up what model calls have cost. A tenant's key sees its own tenant; an administrator's sees all.
+	// GetSpend sums up what model calls have cost. A tenant's key sees its own tenant; that of an administrator of the tenant `system` sees all.
 	GetSpend(ctx context.Context, in *GetSpendRequest, opts ...grpc.CallOption) (*GetSpendResponse, error)
 	// GetLimits tells how the providers' limits stand: permits in use, callers in line, ceilings and pauses.
 	GetLimits(ctx context.Context, in *GetLimitsRequest, opts ...grpc.CallOption) (*GetLimitsResponse, error)
@@ -95,7 +95,7 @@ func (c *statsServiceClient) SetBudget(ctx context.Context, in *SetBudgetRequest
 //
 // StatsService tells what was spent and how the limits stand.
 type StatsServiceServer interface {
-	// GetSpend sums up what model calls have cost. A tenant's key sees its own tenant; an administrator's sees all.
+	// GetSpend sums up what model calls have cost. A tenant's key sees its own tenant; that of an administrator of the tenant `system` sees all.
 	GetSpend(context.Context, *GetSpendRequest) (*GetSpendResponse, error)
 	// GetLimits tells how the providers' limits stand: permits in use, callers in line, ceilings and pauses.
 	GetLimits(context.Context, *GetLimitsRequest) (*GetLimitsResponse, error)

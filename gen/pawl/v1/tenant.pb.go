@@ -1515,15 +1515,17 @@ const file_pawl_v1_tenant_proto_rawDesc = "" +
 	"\n" +
 	"revoked_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\trevokedAt\x12<\n" +
 	"\flast_used_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"lastUsedAt\"\xf3\x02\n" +
+	"lastUsedAt\"\x89\x04\n" +
 	"\x13CreateTenantRequest\x12\xb8\x01\n" +
 	"\ttenant_id\x18\x01 \x01(\tB\x9a\x01\xe2A\x01\x02\xbaH\x92\x01\xba\x01\x8e\x01\n" +
-	"\ttenant_id\x12Umust be 1 to 63 lower-case letters, digits, _ and -, and begin with a letter or digit\x1a*this.matches('^[a-z0-9][a-z0-9_-]{0,62}$')R\btenantId\x12\x1c\n" +
-	"\x04name\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x04name\x12'\n" +
+	"\ttenant_id\x12Umust be 1 to 63 lower-case letters, digits, _ and -, and begin with a letter or digit\x1a*this.matches('^[a-z0-9][a-z0-9_-]{0,62}$')R\btenantId\x12f\n" +
+	"\x04name\x18\x02 \x01(\tBR\xbaHO\xba\x01G\n" +
+	"\x04name\x12%must not contain the character U+0000\x1a\x18!this.contains('\\u0000')r\x03\x18\xc8\x01R\x04name\x12'\n" +
 	"\x06weight\x18\x03 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x01H\x00R\x06weight\x88\x01\x01\x12-\n" +
-	"\x06limits\x18\x04 \x01(\v2\x15.pawl.v1.TenantLimitsR\x06limits\x12 \n" +
-	"\x06reason\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\xe8\aR\x06reasonB\t\n" +
+	"\x06limits\x18\x04 \x01(\v2\x15.pawl.v1.TenantLimitsR\x06limits\x12l\n" +
+	"\x06reason\x18\x05 \x01(\tBT\xbaHQ\xba\x01I\n" +
+	"\x06reason\x12%must not contain the character U+0000\x1a\x18!this.contains('\\u0000')r\x03\x18\xe8\aR\x06reasonB\t\n" +
 	"\a_weight\"?\n" +
 	"\x14CreateTenantResponse\x12'\n" +
 	"\x06tenant\x18\x01 \x01(\v2\x0f.pawl.v1.TenantR\x06tenant\"5\n" +
@@ -1537,31 +1539,34 @@ const file_pawl_v1_tenant_proto_rawDesc = "" +
 	"page_token\x18\x02 \x01(\tR\tpageToken\"h\n" +
 	"\x13ListTenantsResponse\x12)\n" +
 	"\atenants\x18\x01 \x03(\v2\x0f.pawl.v1.TenantR\atenants\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xa4\x03\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xba\x04\n" +
 	"\x13UpdateTenantRequest\x12!\n" +
-	"\ttenant_id\x18\x01 \x01(\tB\x04\xe2A\x01\x02R\btenantId\x12#\n" +
-	"\x04name\x18\x02 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x00R\x04name\x88\x01\x01\x12'\n" +
+	"\ttenant_id\x18\x01 \x01(\tB\x04\xe2A\x01\x02R\btenantId\x12m\n" +
+	"\x04name\x18\x02 \x01(\tBT\xbaHQ\xba\x01G\n" +
+	"\x04name\x12%must not contain the character U+0000\x1a\x18!this.contains('\\u0000')r\x05\x10\x01\x18\xc8\x01H\x00R\x04name\x88\x01\x01\x12'\n" +
 	"\x06weight\x18\x03 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x01H\x01R\x06weight\x88\x01\x01\x12-\n" +
 	"\x06limits\x18\x04 \x01(\v2\x15.pawl.v1.TenantLimitsR\x06limits\x12o\n" +
 	"\freset_limits\x18\x05 \x03(\tBL\xbaHI\x92\x01F\"DrBR\vsubmit_rateR\fsubmit_burstR\x0fmax_queued_runsR\x14max_concurrent_stepsR\vresetLimits\x12\x1f\n" +
-	"\bdisabled\x18\x06 \x01(\bH\x02R\bdisabled\x88\x01\x01\x12&\n" +
-	"\x06reason\x18\a \x01(\tB\x0e\xe2A\x01\x02\xbaH\ar\x05\x10\x01\x18\xe8\aR\x06reason\x12\x12\n" +
+	"\bdisabled\x18\x06 \x01(\bH\x02R\bdisabled\x88\x01\x01\x12r\n" +
+	"\x06reason\x18\a \x01(\tBZ\xe2A\x01\x02\xbaHS\xba\x01I\n" +
+	"\x06reason\x12%must not contain the character U+0000\x1a\x18!this.contains('\\u0000')r\x05\x10\x01\x18\xe8\aR\x06reason\x12\x12\n" +
 	"\x04etag\x18\b \x01(\tR\x04etagB\a\n" +
 	"\x05_nameB\t\n" +
 	"\a_weightB\v\n" +
 	"\t_disabled\"?\n" +
 	"\x14UpdateTenantResponse\x12'\n" +
-	"\x06tenant\x18\x01 \x01(\v2\x0f.pawl.v1.TenantR\x06tenant\"\xb5\x02\n" +
+	"\x06tenant\x18\x01 \x01(\v2\x0f.pawl.v1.TenantR\x06tenant\"\xcb\x03\n" +
 	"\x10CreateKeyRequest\x12!\n" +
 	"\ttenant_id\x18\x01 \x01(\tB\x04\xe2A\x01\x02R\btenantId\x124\n" +
 	"\x04role\x18\x02 \x01(\x0e2\x10.pawl.v1.KeyRoleB\x0e\xe2A\x01\x02\xbaH\a\x82\x01\x04\x10\x01 \x00R\x04role\x12;\n" +
 	"\n" +
 	"expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampH\x00R\texpiresAt\x12A\n" +
-	"\x03ttl\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x06\b\x80\x86\xb0\x96\x012\x02\b\x01H\x00R\x03ttl\x12\x1c\n" +
-	"\x04note\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x04note\x12 \n" +
-	"\x06reason\x18\x06 \x01(\tB\b\xbaH\x05r\x03\x18\xe8\aR\x06reasonB\b\n" +
+	"\x03ttl\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x06\b\x80\x86\xb0\x96\x012\x02\b\x01H\x00R\x03ttl\x12f\n" +
+	"\x04note\x18\x05 \x01(\tBR\xbaHO\xba\x01G\n" +
+	"\x04note\x12%must not contain the character U+0000\x1a\x18!this.contains('\\u0000')r\x03\x18\xc8\x01R\x04note\x12l\n" +
+	"\x06reason\x18\x06 \x01(\tBT\xbaHQ\xba\x01I\n" +
+	"\x06reason\x12%must not contain the character U+0000\x1a\x18!this.contains('\\u0000')r\x03\x18\xe8\aR\x06reasonB\b\n" +
 	"\x06expiry\"T\n" +
 	"\x11CreateKeyResponse\x12\x1c\n" +
 	"\aapi_key\x18\x01 \x01(\tB\x03\x80\x01\x01R\x06apiKey\x12!\n" +
@@ -1573,21 +1578,23 @@ const file_pawl_v1_tenant_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tR\tpageToken\"_\n" +
 	"\x10ListKeysResponse\x12#\n" +
 	"\x04keys\x18\x01 \x03(\v2\x0f.pawl.v1.ApiKeyR\x04keys\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"{\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xc7\x01\n" +
 	"\x10RevokeKeyRequest\x12!\n" +
 	"\ttenant_id\x18\x01 \x01(\tB\x04\xe2A\x01\x02R\btenantId\x12\x1c\n" +
-	"\x06prefix\x18\x02 \x01(\tB\x04\xe2A\x01\x02R\x06prefix\x12&\n" +
-	"\x06reason\x18\x03 \x01(\tB\x0e\xe2A\x01\x02\xbaH\ar\x05\x10\x01\x18\xe8\aR\x06reason\"6\n" +
+	"\x06prefix\x18\x02 \x01(\tB\x04\xe2A\x01\x02R\x06prefix\x12r\n" +
+	"\x06reason\x18\x03 \x01(\tBZ\xe2A\x01\x02\xbaHS\xba\x01I\n" +
+	"\x06reason\x12%must not contain the character U+0000\x1a\x18!this.contains('\\u0000')r\x05\x10\x01\x18\xe8\aR\x06reason\"6\n" +
 	"\x11RevokeKeyResponse\x12!\n" +
-	"\x03key\x18\x01 \x01(\v2\x0f.pawl.v1.ApiKeyR\x03key\"\xc5\x02\n" +
+	"\x03key\x18\x01 \x01(\v2\x0f.pawl.v1.ApiKeyR\x03key\"\x91\x03\n" +
 	"\x10RotateKeyRequest\x12!\n" +
 	"\ttenant_id\x18\x01 \x01(\tB\x04\xe2A\x01\x02R\btenantId\x12\x1c\n" +
 	"\x06prefix\x18\x02 \x01(\tB\x04\xe2A\x01\x02R\x06prefix\x12D\n" +
 	"\aoverlap\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x05\b\x80\xce\xda\x032\x00R\aoverlap\x12;\n" +
 	"\n" +
 	"expires_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampH\x00R\texpiresAt\x12A\n" +
-	"\x03ttl\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x06\b\x80\x86\xb0\x96\x012\x02\b\x01H\x00R\x03ttl\x12 \n" +
-	"\x06reason\x18\x06 \x01(\tB\b\xbaH\x05r\x03\x18\xe8\aR\x06reasonB\b\n" +
+	"\x03ttl\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x06\b\x80\x86\xb0\x96\x012\x02\b\x01H\x00R\x03ttl\x12l\n" +
+	"\x06reason\x18\x06 \x01(\tBT\xbaHQ\xba\x01I\n" +
+	"\x06reason\x12%must not contain the character U+0000\x1a\x18!this.contains('\\u0000')r\x03\x18\xe8\aR\x06reasonB\b\n" +
 	"\x06expiry\"\x81\x01\n" +
 	"\x11RotateKeyResponse\x12\x1c\n" +
 	"\aapi_key\x18\x01 \x01(\tB\x03\x80\x01\x01R\x06apiKey\x12!\n" +

@@ -31,6 +31,9 @@ type cli struct {
 	Budget    client.Budget    `cmd:"" group:"Use it" help:"Show and set what a tenant may spend in a month."`
 	Limits    client.Limits    `cmd:"" group:"Use it" help:"Show how the limits of the models' providers stand: ceilings, requests in flight, callers in line."`
 
+	Tenants client.Tenants `cmd:"" group:"Use it" help:"Make tenants, set their weights and limits; make the first key."`
+	Keys    client.Keys    `cmd:"" group:"Use it" help:"Make, list, replace and revoke API keys."`
+
 	Calls callsCmd `cmd:"" group:"Use it" help:"Look at what models were asked, and what they answered; read stored answers again."`
 
 	Serve    serveCmd    `cmd:"" group:"Operate it" help:"Run services in this process: one, several, or all."`

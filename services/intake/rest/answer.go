@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/protobuf/proto"
 
 	pawlv1 "pawl.internal/gen/pawl/v1"
@@ -18,7 +19,9 @@ const replayedHeader = "Idempotency-Replayed"
 // describeAnswer sets the status and headers that follow from an answer; grpc-gateway calls it before the body.
 func describeAnswer(ctx context.Context, w http.ResponseWriter, m proto.Message) error {
 	w.Header().Set("Cache-Control", "no-store")
-	switch answer := m.(type) {
+	setLimits(ctx, w)
+	// Where the answer's body is a field of the message, m is a wrapper around it.
+	switch answer := m.ProtoReflect().Interface().(type) {
 	case *pawlv1.CreateRunResponse:
 		accepted(w, "/v1/runs/"+answer.GetRunId(), answer.GetReplayed())
 	case *pawlv1.ExtractDocumentResponse:
@@ -31,17 +34,30 @@ func describeAnswer(ctx context.Context, w http.ResponseWriter, m proto.Message)
 		pipeline := answer.GetPipeline()
 		created(w, "/v1/pipelines/"+pipeline.GetName()+":"+pipeline.GetVersion(), answer.GetCreated())
 	case *pawlv1.CreateTenantResponse:
+		tagTenant(w, answer.GetTenant())
 		created(w, tenantPath(answer.GetTenant().GetTenantId()), true)
 	case *pawlv1.CreateKeyResponse:
 		created(w, tenantPath(answer.GetKey().GetTenantId())+"/keys", true)
 	case *pawlv1.RotateKeyResponse:
 		created(w, tenantPath(answer.GetKey().GetTenantId())+"/keys", true)
+	case interface{ GetTenant() *pawlv1.Tenant }:
+		tagTenant(w, answer.GetTenant())
 	case interface{ GetRun() *pawlv1.Run }:
 		describeRun(ctx, w, answer.GetRun())
 	case interface{ GetJob() *pawlv1.Job }:
 		hintPoll(w, !jobEnded(answer.GetJob().GetStatus()))
 	}
 	return nil
+}
+
+// setLimits hands on how the caller's limits stand, where the handler has told.
+func setLimits(ctx context.Context, w http.ResponseWriter) {
+	told, _ := runtime.ServerMetadataFromContext(ctx)
+	for name, key := range map[string]string{"RateLimit": "ratelimit", "RateLimit-Policy": "ratelimit-policy"} {
+		if values := told.HeaderMD.Get(key); len(values) > 0 {
+			w.Header().Set(name, values[len(values)-1])
+		}
+	}
 }
 
 // accepted answers 202: the thing exists, and its work goes on without the caller.
@@ -59,6 +75,10 @@ func created(w http.ResponseWriter, location string, isNew bool) {
 	if isNew {
 		w.WriteHeader(http.StatusCreated)
 	}
+}
+
+func tagTenant(w http.ResponseWriter, tenant *pawlv1.Tenant) {
+	w.Header().Set("ETag", strconv.Quote(tenant.GetEtag()))
 }
 
 func tenantPath(id string) string { return "/v1/tenants/" + id }

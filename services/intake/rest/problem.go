@@ -29,12 +29,14 @@ type problem struct {
 	Detail   string `json:"detail"`
 	Instance string `json:"instance"`
 	// Code is the canonical name of the gRPC code, Reason the stable reason within it.
-	Code       string            `json:"code"`
-	Reason     string            `json:"reason"`
-	Metadata   map[string]string `json:"metadata,omitempty"`
-	Errors     []problemField    `json:"errors,omitempty"`
-	RetryAfter *int64            `json:"retry_after_s,omitempty"`
-	RequestID  string            `json:"request_id"`
+	Code     string            `json:"code"`
+	Reason   string            `json:"reason"`
+	Metadata map[string]string `json:"metadata,omitempty"`
+	Errors   []problemField    `json:"errors,omitempty"`
+	// Violated names the limits in the way, as the header RateLimit-Policy does.
+	Violated   []string `json:"violated-policies,omitempty"`
+	RetryAfter *int64   `json:"retry_after_s,omitempty"`
+	RequestID  string   `json:"request_id"`
 }
 
 // problemField is one rule that the request breaks.
@@ -48,6 +50,7 @@ func (a *api) handleError(
 	ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error,
 ) {
 	f := faultOf(err)
+	setLimits(ctx, w)
 	a.writeProblem(ctx, w, r, f, fault.Lookup(f.Reason).HTTP)
 }
 
@@ -79,6 +82,9 @@ func (a *api) writeProblem(ctx context.Context, w http.ResponseWriter, r *http.R
 	}
 	for _, v := range f.Violations {
 		body.Errors = append(body.Errors, problemField(v))
+	}
+	for _, q := range f.Quotas {
+		body.Violated = append(body.Violated, q.Policy)
 	}
 	if f.RetryAfter > 0 {
 		seconds := int64(math.Ceil(f.RetryAfter.Seconds()))

@@ -43,7 +43,7 @@ type Store struct {
 // New returns the store in the pool's database, whose schema must be migrated.
 func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool, queries: db.New(pool)} }
 
-// Key is an API key as it is stored: without its secret.
+// Key is an API key as a presented one is judged by it: without its secret.
 type Key struct {
 	// Prefix is the public part, by which the key is found.
 	Prefix string
@@ -51,8 +51,12 @@ type Key struct {
 	Hash   []byte
 	Tenant string
 	Role   Role
-	// Revoked and Expired say why a key is not valid any more, by the database's clock.
-	Revoked, Expired bool
+	// Revoked, Expired and Disabled say why a key opens nothing: by the database's clock, and because its tenant is disabled.
+	Revoked, Expired, Disabled bool
+	// Left is how long the key is valid from now; decades when it does not expire.
+	Left time.Duration
+	// Limits are the tenant's.
+	Limits Limits
 }
 
 // FindKey returns the key with that prefix; ErrNotFound if there is none.
@@ -66,11 +70,13 @@ func (s *Store) FindKey(ctx context.Context, prefix string) (Key, error) {
 	}
 	return Key{
 		Prefix: prefix, Hash: row.Hash, Tenant: row.Tenant, Role: Role(row.Role), Revoked: row.Revoked, Expired: row.Expired,
+		Disabled: row.Disabled, Left: time.Duration(row.SecondsLeft * float64(time.Second)),
+		Limits: Limits{SubmitRate: row.SubmitRate, SubmitBurst: row.SubmitBurst, MaxQueuedRuns: row.MaxQueuedRuns},
 	}, nil
 }
 
-// AddKey stores a key, and its tenant if that is new. It reports false, and changes nothing, when there is a key with that
-// prefix already.
+// AddKey stores a key that somebody made up, and its tenant if that is new: for development and tests. It reports false, and
+// changes nothing, when there is a key with that prefix already.
 func (s *Store) AddKey(ctx context.Context, key Key) (added bool, err error) {
 	err = pg.InTx(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error {
 		queries := s.queries.WithTx(tx)
@@ -89,7 +95,7 @@ func (s *Store) AddKey(ctx context.Context, key Key) (added bool, err error) {
 	return added, err
 }
 
-// TouchKeys records when keys were last used: times by prefix.
+// TouchKeys records when keys were last used, times by prefix; a use within a minute of what is recorded is not.
 func (s *Store) TouchKeys(ctx context.Context, used map[string]time.Time) error {
 	prefixes, times := make([]string, 0, len(used)), make([]time.Time, 0, len(used))
 	for prefix, at := range used {

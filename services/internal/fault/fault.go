@@ -34,6 +34,8 @@ type Error struct {
 	Meta map[string]string
 	// Violations name the fields that are wrong.
 	Violations []Violation
+	// Quotas name the limits that are in the way.
+	Quotas []Quota
 	// RetryAfter is the least time to wait before repeating the call; 0 says nothing.
 	RetryAfter time.Duration
 
@@ -45,6 +47,15 @@ type Violation struct {
 	// Field is the path of what is wrong, as the caller wrote it: "input.pages[2]", or "line 4, column 7".
 	Field string
 	// Message says what is wrong and what would be right.
+	Message string
+}
+
+// Quota is a limit that the request would exceed.
+type Quota struct {
+	// Policy names the limit, as the header RateLimit-Policy does.
+	Policy string
+	// Subject is who is limited, such as "tenant:acme".
+	Subject string
 	Message string
 }
 
@@ -102,6 +113,12 @@ func (e *Error) WithViolations(violations ...Violation) *Error {
 // WithRetryAfter sets the least time to wait before repeating the call, and returns e.
 func (e *Error) WithRetryAfter(d time.Duration) *Error {
 	e.RetryAfter = d
+	return e
+}
+
+// WithQuotas names the limits that are in the way, and returns e.
+func (e *Error) WithQuotas(quotas ...Quota) *Error {
+	e.Quotas = append(e.Quotas, quotas...)
 	return e
 }
 

@@ -49,6 +49,14 @@ func (e *Error) details() []protoadapt.MessageV1 {
 		}
 		details = append(details, bad)
 	}
+	if len(e.Quotas) > 0 {
+		exceeded := &errdetails.QuotaFailure{}
+		for _, q := range e.Quotas {
+			exceeded.Violations = append(exceeded.Violations,
+				&errdetails.QuotaFailure_Violation{Subject: q.Subject, Description: q.Message, QuotaId: q.Policy})
+		}
+		details = append(details, exceeded)
+	}
 	if e.RetryAfter > 0 {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(e.RetryAfter)})
 	}
@@ -85,6 +93,10 @@ func (e *Error) absorb(detail any) {
 	case *errdetails.BadRequest:
 		for _, v := range d.GetFieldViolations() {
 			e.Violations = append(e.Violations, Violation{Field: v.GetField(), Message: v.GetDescription()})
+		}
+	case *errdetails.QuotaFailure:
+		for _, v := range d.GetViolations() {
+			e.Quotas = append(e.Quotas, Quota{Policy: v.GetQuotaId(), Subject: v.GetSubject(), Message: v.GetDescription()})
 		}
 	case *errdetails.RetryInfo:
 		e.RetryAfter = d.GetRetryDelay().AsDuration()

@@ -20,7 +20,7 @@ type Spend struct {
 	From   string   `help:"The first day (UTC). Default: the first of this month." placeholder:"2026-11-01"`
 	To     string   `help:"The last day (UTC). Default: today." placeholder:"2026-11-30"`
 	By     []string `help:"What the sums are told apart by: tenant, pipeline, model, day, provider, class." default:"model" placeholder:"model"`
-	Tenant string   `help:"Only this tenant's; for administrators, who see all otherwise."`
+	Tenant string   `help:"Only this tenant's; for administrators of the tenant system, who see all otherwise."`
 }
 
 // Run prints the sums, the dearest first.
@@ -95,7 +95,7 @@ type Budget struct {
 
 type getBudget struct {
 	Connection
-	Tenant string `help:"Another tenant's; for administrators."`
+	Tenant string `help:"Another tenant's; for administrators of the tenant system."`
 }
 
 // Run shows the budget.

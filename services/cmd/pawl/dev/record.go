@@ -127,6 +127,7 @@ Pawl is running.
   health   %s/healthz    metrics  %s/metrics
   API key  %s
   data     %s
+  tenants  bin/pawl tenants bootstrap --data-dir %s    makes the operators' key, once
 
 Try it in another terminal:
 
@@ -136,5 +137,5 @@ Try it in another terminal:
   bin/pawl documents extract examples/contracts/01-*.txt --data-dir %s
 
 Ctrl-C stops it.
-`, r.REST, r.GRPC, r.OpenAI, r.Admin, r.Admin, r.APIKey, r.DataDir, r.REST, r.APIKey, r.DataDir)
+`, r.REST, r.GRPC, r.OpenAI, r.Admin, r.Admin, r.APIKey, r.DataDir, r.DataDir, r.REST, r.APIKey, r.DataDir)
 }

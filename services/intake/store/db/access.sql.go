@@ -31,19 +31,27 @@ func (q *Queries) EnsureTenant(ctx context.Context, iD string, name string) erro
 }
 
 const findKey = `-- name: FindKey :one
-SELECT hash, tenant, role,
-       (revoked_at IS NOT NULL)::boolean AS revoked,
-       coalesce(expires_at <= clock_timestamp(), false)::boolean AS expired
-FROM access.api_key
-WHERE prefix = $1
+SELECT k.hash, k.tenant, k.role,
+       (k.revoked_at IS NOT NULL)::boolean AS revoked,
+       coalesce(k.expires_at <= clock_timestamp(), false)::boolean AS expired,
+       least(coalesce(extract(epoch FROM k.expires_at - clock_timestamp()), 1e9), 1e9)::double precision AS seconds_left,
+       t.disabled, t.submit_rate, t.submit_burst, t.max_queued_runs
+FROM access.api_key AS k
+JOIN access.tenant AS t ON t.id = k.tenant
+WHERE k.prefix = $1
 `
 
 type FindKeyRow struct {
-	Hash    []byte
-	Tenant  string
-	Role    string
-	Revoked bool
-	Expired bool
+	Hash          []byte
+	Tenant        string
+	Role          string
+	Revoked       bool
+	Expired       bool
+	SecondsLeft   float64
+	Disabled      bool
+	SubmitRate    *int32
+	SubmitBurst   *int32
+	MaxQueuedRuns *int64
 }
 
 func (q *Queries) FindKey(ctx context.Context, prefix string) (FindKeyRow, error) {
@@ -55,6 +63,11 @@ func (q *Queries) FindKey(ctx context.Context, prefix string) (FindKeyRow, error
 		&i.Role,
 		&i.Revoked,
 		&i.Expired,
+		&i.SecondsLeft,
+		&i.Disabled,
+		&i.SubmitRate,
+		&i.SubmitBurst,
+		&i.MaxQueuedRuns,
 	)
 	return i, err
 }
@@ -70,39 +83,14 @@ func (q *Queries) GetSigningKey(ctx context.Context, purpose string) ([]byte, er
 	return key, err
 }
 
-const insertKey = `-- name: InsertKey :execrows
-INSERT INTO access.api_key (prefix, hash, tenant, role) VALUES ($1, $2, $3, $4)
-ON CONFLICT (prefix) DO NOTHING
-`
-
-type InsertKeyParams struct {
-	Prefix string
-	Hash   []byte
-	Tenant string
-	Role   string
-}
-
-func (q *Queries) InsertKey(ctx context.Context, arg InsertKeyParams) (int64, error) {
-	result, err := q.db.Exec(ctx, insertKey,
-		arg.Prefix,
-		arg.Hash,
-		arg.Tenant,
-		arg.Role,
-	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
 const touchKeys = `-- name: TouchKeys :exec
 UPDATE access.api_key AS k
-SET last_used_at = greatest(k.last_used_at, used.at)
+SET last_used_at = used.at
 FROM (SELECT unnest($1::text[]) AS prefix, unnest($2::timestamptz[]) AS at) AS used
-WHERE k.prefix = used.prefix
+WHERE k.prefix = used.prefix AND (k.last_used_at IS NULL OR k.last_used_at <= used.at - interval '1 minute')
 `
 
-// Several replicas report the use of the same key; the latest wins.
+// Several replicas report the use of the same key; it is written once a minute.
 func (q *Queries) TouchKeys(ctx context.Context, prefixes []string, times []time.Time) error {
 	_, err := q.db.Exec(ctx, touchKeys, prefixes, times)
 	return err

@@ -10,6 +10,19 @@ import (
 	"github.com/google/uuid"
 )
 
+type AccessApiKey struct {
+	Prefix     string
+	Hash       []byte
+	Tenant     string
+	Role       string
+	CreatedAt  time.Time
+	ExpiresAt  *time.Time
+	RevokedAt  *time.Time
+	LastUsedAt *time.Time
+	Note       string
+	CreatedBy  string
+}
+
 type AccessSchedule struct {
 	Tenant      string
 	Name        string
@@ -27,4 +40,19 @@ type AccessSchedule struct {
 	LastAt      *time.Time
 	LastRunID   *uuid.UUID
 	LastProblem string
+}
+
+type AccessTenant struct {
+	ID                     string
+	Name                   string
+	CreatedAt              time.Time
+	Weight                 int32
+	SubmitRate             *int32
+	SubmitBurst            *int32
+	MaxQueuedRuns          *int64
+	MaxConcurrentSteps     *int32
+	Disabled               bool
+	Version                int64
+	PolicyConfirmedVersion int64
+	UpdatedAt              time.Time
 }

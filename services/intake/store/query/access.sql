@@ -2,23 +2,22 @@
 INSERT INTO access.tenant (id, name) VALUES (@id, @name)
 ON CONFLICT (id) DO NOTHING;
 
--- name: InsertKey :execrows
-INSERT INTO access.api_key (prefix, hash, tenant, role) VALUES (@prefix, @hash, @tenant, @role)
-ON CONFLICT (prefix) DO NOTHING;
-
 -- name: FindKey :one
-SELECT hash, tenant, role,
-       (revoked_at IS NOT NULL)::boolean AS revoked,
-       coalesce(expires_at <= clock_timestamp(), false)::boolean AS expired
-FROM access.api_key
-WHERE prefix = @prefix;
+SELECT k.hash, k.tenant, k.role,
+       (k.revoked_at IS NOT NULL)::boolean AS revoked,
+       coalesce(k.expires_at <= clock_timestamp(), false)::boolean AS expired,
+       least(coalesce(extract(epoch FROM k.expires_at - clock_timestamp()), 1e9), 1e9)::double precision AS seconds_left,
+       t.disabled, t.submit_rate, t.submit_burst, t.max_queued_runs
+FROM access.api_key AS k
+JOIN access.tenant AS t ON t.id = k.tenant
+WHERE k.prefix = @prefix;
 
 -- name: TouchKeys :exec
--- Several replicas report the use of the same key; the latest wins.
+-- Several replicas report the use of the same key; it is written once a minute.
 UPDATE access.api_key AS k
-SET last_used_at = greatest(k.last_used_at, used.at)
+SET last_used_at = used.at
 FROM (SELECT unnest(@prefixes::text[]) AS prefix, unnest(@times::timestamptz[]) AS at) AS used
-WHERE k.prefix = used.prefix;
+WHERE k.prefix = used.prefix AND (k.last_used_at IS NULL OR k.last_used_at <= used.at - interval '1 minute');
 
 -- name: EnsureSigningKey :exec
 INSERT INTO access.signing_key (purpose, key) VALUES (@purpose, @key)
