@@ -61,8 +61,17 @@ func (s *Service) fire(ctx context.Context, d *store.DueSchedule) error {
 	if planned.After(d.Now) {
 		return s.store.PassSchedule(ctx, d, planned, uuid.Nil, "its time had passed by more than catch_up")
 	}
+	owner, err := s.store.GetTenant(ctx, d.Tenant)
+	if err != nil {
+		return err
+	}
+	if owner.Disabled {
+		return s.store.PassSchedule(ctx, d, next, uuid.Nil, "the tenant is disabled")
+	}
 	// What its owner may do, the schedule may.
-	ctx = context.WithValue(ctx, callerKey{}, caller{tenant: d.Tenant, role: store.RoleClient, keyPrefix: scheduleLabel})
+	ctx = context.WithValue(ctx, callerKey{}, caller{
+		tenant: d.Tenant, role: store.RoleClient, keyPrefix: scheduleLabel, limits: owner.Limits,
+	})
 	run, skipped, err := s.start(ctx, d, planned)
 	failpoint.Hit("intake.schedule.started")
 	switch code := fault.CodeOf(err); {
