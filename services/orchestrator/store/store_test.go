@@ -149,6 +149,8 @@ type spec struct {
 	Callbacks []string
 	NoCalls   bool
 	Salt      int
+	// MaxSteps and MaxRuns bound what happens at once.
+	MaxSteps, MaxRuns int
 }
 
 type stepSpec struct {
@@ -170,7 +172,7 @@ func compile(source string) (*store.Pipeline, error) {
 		return nil, err
 	}
 	plan := &machine.Plan{Total: len(s.Steps), Deadline: time.Hour}
-	p := &store.Pipeline{Digest: sha256.Sum256([]byte(source)), Name: s.Name, Version: "v1", Callbacks: s.Callbacks, NoCalls: s.NoCalls, Interactive: plan, Batch: plan}
+	p := &store.Pipeline{Digest: sha256.Sum256([]byte(source)), Name: s.Name, Version: "v1", Callbacks: s.Callbacks, NoCalls: s.NoCalls, Interactive: plan, Batch: plan, MaxSteps: s.MaxSteps, MaxRuns: s.MaxRuns}
 	for i, step := range s.Steps {
 		compiled := machine.Step{
 			Name: step.Name, FanOut: step.FanOut, Concurrency: step.Concurrency, OnError: step.OnError, MaxLost: 3,
