@@ -5,6 +5,7 @@ package inspect
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -18,7 +19,7 @@ func Checks() ([]*checkup.Check, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append([]*checkup.Check{state}, append(append(runChecks(), timeChecks()...), recordChecks()...)...), nil
+	return append([]*checkup.Check{state}, slices.Concat(runChecks(), capChecks(), timeChecks(), recordChecks())...), nil
 }
 
 // unfinishedMost bounds the unfinished runs that are looked at.

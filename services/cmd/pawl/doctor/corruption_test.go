@@ -34,7 +34,13 @@ func broken(w *world) uuid.UUID    { return w.broken }
 func judged(w *world) uuid.UUID    { return w.judged }
 func cancelled(w *world) uuid.UUID { return w.cancelled }
 func queued(w *world) uuid.UUID    { return w.queued }
-func nobody(*world) uuid.UUID      { return uuid.MustParse("01a22d45-7014-7c49-b8d5-b4685b852580") }
+func queuedFirst(w *world) uuid.UUID {
+	if w.other.String() < w.queued.String() {
+		return w.other
+	}
+	return w.queued
+}
+func nobody(*world) uuid.UUID { return uuid.MustParse("01a22d45-7014-7c49-b8d5-b4685b852580") }
 
 func corruptions() []corruption {
 	of := func(check, name, statement string, run func(*world) uuid.UUID) corruption {
@@ -61,6 +67,17 @@ func corruptions() []corruption {
 		of("review-unasked", "asked for nothing", `INSERT INTO core.review (id, tenant, run_id, step, shard, generation, reason, opened_at)
 			VALUES (gen_random_uuid(), 'acme', $1, 'answer', -1, 1, 'low_confidence', now())`, asked),
 		of("fence-reused", "same fence", `UPDATE core.step_live SET fence = '01a22d45-7014-7c49-b8d5-b4685b852580' WHERE status = 'queued' AND $1::uuid IS NOT NULL`, queued),
+		of("cap-exceeded", "of a tenant", `WITH p AS (
+			INSERT INTO core.tenant_policy (tenant, max_concurrent_steps, version, updated_at) VALUES ('acme', 1, 1, now() - interval '1 day'))
+			UPDATE core.step_live SET counted = true WHERE status = 'queued' AND $1::uuid IS NOT NULL`, queuedFirst),
+		of("cap-exceeded", "of a pipeline", `UPDATE core.step_live SET counted = true, max_steps = 1, line = 'ask', held = true
+			WHERE status = 'queued' AND $1::uuid IS NOT NULL`, queuedFirst),
+		of("key-exceeded", "two runs", `WITH l AS (UPDATE core.step_live SET max_runs = 1 WHERE status = 'queued' RETURNING run_id)
+			INSERT INTO core.key_holder SELECT run_id, 'acme', 'ask', 'k' FROM l WHERE $1::uuid IS NOT NULL`, queuedFirst),
+		of("key-exceeded", "no holder", `WITH r AS (UPDATE core.pipeline_run SET concurrency_key = 'k' WHERE id = $1)
+			UPDATE core.step_live SET max_runs = 1 WHERE run_id = $1`, queued),
+		of("undispatchable-step", "held for nothing", `UPDATE core.step_live SET status = 'ready', held = true WHERE run_id = $1`, queued),
+		of("undispatchable-step", "past the line", `UPDATE core.step_live SET status = 'ready', line = 'ask' WHERE run_id = $1`, queued),
 		of("payload-missing", "payload gone", `DELETE FROM core.payload WHERE run_id = $1`, asked),
 		of("overdue-timer", "due", `UPDATE core.step_live SET status = 'backoff', due_at = now() - interval '1 minute' WHERE run_id = $1`, queued),
 		of("overdue-deadline", "passed", `UPDATE core.pipeline_run SET deadline_at = now() - interval '1 minute' WHERE id = $1`, queued),
