@@ -268,6 +268,20 @@ func (o *orchestrator) RerunRun(_ context.Context, req *systemv1.RerunRunRequest
 	return &systemv1.RerunRunResponse{Run: found.run}, nil
 }
 
+func (o *orchestrator) PromoteRun(_ context.Context, req *systemv1.PromoteRunRequest) (*systemv1.PromoteRunResponse, error) {
+	end, err := o.begin("PromoteRun")
+	defer end()
+	if err != nil {
+		return nil, err
+	}
+	found, err := o.find(req.GetTenant(), req.GetRunId())
+	if err != nil {
+		return nil, err
+	}
+	o.actions = append(o.actions, fmt.Sprintf("promote %s %s to %s as %s", req.GetActor(), req.GetReason(), req.GetClass(), req.GetEtag()))
+	return &systemv1.PromoteRunResponse{Run: found.run}, nil
+}
+
 func (o *orchestrator) CreatePipeline(_ context.Context, req *systemv1.CreatePipelineRequest) (*systemv1.CreatePipelineResponse, error) {
 	end, err := o.begin("CreatePipeline")
 	defer end()
