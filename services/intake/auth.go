@@ -85,6 +85,9 @@ func leastRole(method string) store.Role {
 		pawlv1.StatsService_GetLimits_FullMethodName,
 		pawlv1.StatsService_GetBudget_FullMethodName,
 		pawlv1.DocumentService_GetDocument_FullMethodName,
+		pawlv1.BatchService_GetBatch_FullMethodName,
+		pawlv1.BatchService_ListBatches_FullMethodName,
+		pawlv1.BatchService_StreamBatchResults_FullMethodName,
 		pawlv1.ScheduleService_GetSchedule_FullMethodName,
 		pawlv1.ScheduleService_ListSchedules_FullMethodName,
 		pawlv1.JobService_GetJob_FullMethodName,
@@ -94,12 +97,18 @@ func leastRole(method string) store.Role {
 		return store.RoleViewer
 	case pawlv1.RunService_CreateRun_FullMethodName,
 		pawlv1.RunService_CancelRun_FullMethodName,
+		pawlv1.BatchService_CreateBatch_FullMethodName,
+		pawlv1.BatchService_UploadBatch_FullMethodName,
+		pawlv1.BatchService_CancelBatch_FullMethodName,
 		pawlv1.RunService_PromoteRun_FullMethodName,
 		pawlv1.DocumentService_CreateDocument_FullMethodName,
 		pawlv1.DocumentService_ExtractDocument_FullMethodName,
 		pawlv1.JobService_CreateJob_FullMethodName:
 		return store.RoleClient
 	case pawlv1.RunService_RetryRun_FullMethodName,
+		pawlv1.BatchService_PauseBatch_FullMethodName,
+		pawlv1.BatchService_ResumeBatch_FullMethodName,
+		pawlv1.BatchService_RetryFailedItems_FullMethodName,
 		pawlv1.RunService_GetRunCall_FullMethodName,
 		pawlv1.RunService_RerunRun_FullMethodName,
 		pawlv1.ScheduleService_CreateSchedule_FullMethodName,

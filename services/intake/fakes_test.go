@@ -44,6 +44,7 @@ type orchestrator struct {
 	pipelines map[string][]*pawlv1.Pipeline // by tenant
 	keys      map[string]key
 	shares
+	batches fakeBatches
 }
 
 type stored struct {
@@ -57,6 +58,7 @@ func newOrchestrator() *orchestrator {
 	return &orchestrator{
 		runs: map[string]*stored{}, documents: map[string]*systemv1.CreateDocumentRequest{},
 		pipelines: map[string][]*pawlv1.Pipeline{}, keys: map[string]key{},
+		batches: fakeBatches{made: map[string]*fakeBatch{}},
 	}
 }
 

@@ -67,10 +67,15 @@ func idempotencyKey(ctx context.Context, field string) (string, error) {
 				"and the same when the request is repeated").
 			WithViolations(fault.Violation{Field: keyField, Message: "is missing"})
 	}
-	if len(key) > maxKeyLength || strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r > '~' }) {
+	if !isKey(key) {
 		return "", badKey("must be 1 to 255 printable ASCII characters")
 	}
 	return key, nil
+}
+
+// isKey reports whether a text that is not empty can be a key.
+func isKey(text string) bool {
+	return len(text) <= maxKeyLength && !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
 // unquoteKey reads a header's value: a structured-field string (RFC 9651) in quotes, or the bare key.

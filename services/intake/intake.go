@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"buf.build/go/protovalidate"
 	"google.golang.org/grpc"
 
 	systemv1 "pawl.internal/gen/pawl/system/v1"
@@ -50,6 +51,8 @@ type Service struct {
 	orchestrator systemv1.OrchestratorServiceClient
 	gateway      systemv1.GatewayServiceClient
 	compiler     *pipeline.Compiler
+	validator    protovalidate.Validator
+	spools       *spools
 	keys         *keyring
 	catalog      *catalog
 	models       *models

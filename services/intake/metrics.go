@@ -18,10 +18,10 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 	m := &metrics{
 		submissions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pawl_intake_submissions_total",
-			Help: "Runs asked for, by kind (run, job, extract) and whether they were new or replayed.",
+			Help: "Runs asked for, by kind (run, job, extract), and batches, and whether they were new or replayed.",
 		}, []string{"kind", "result"}),
 		watchers: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "pawl_intake_watchers", Help: "Streams on which a run is being watched.",
+			Name: "pawl_intake_watchers", Help: "Streams on which a run is being watched, or the results of a batch.",
 		}),
 	}
 	m.ofAdmission()

@@ -19,7 +19,7 @@ func TestEveryMethodTakesARole(t *testing.T) {
 	t.Parallel()
 	for _, file := range []protoreflect.FileDescriptor{
 		pawlv1.File_pawl_v1_run_proto, pawlv1.File_pawl_v1_document_proto,
-		pawlv1.File_pawl_v1_job_proto, pawlv1.File_pawl_v1_pipeline_proto,
+		pawlv1.File_pawl_v1_batch_proto, pawlv1.File_pawl_v1_job_proto, pawlv1.File_pawl_v1_pipeline_proto,
 	} {
 		for i := range file.Services().Len() {
 			service := file.Services().Get(i)
@@ -104,12 +104,13 @@ func TestPageTokensExpire(t *testing.T) {
 func TestConfigIsChecked(t *testing.T) {
 	t.Parallel()
 	good := Config{
-		REST: ":8080", MaxBodyBytes: 1 << 10, MaxDocumentBytes: 1 << 20, RequestTimeout: time.Second,
+		REST: ":8080", MaxBodyBytes: 1 << 10, MaxDocumentBytes: 1 << 20,
+		MaxBatchBytes: 1 << 20, MaxSpoolBytes: 1 << 20, RequestTimeout: time.Second,
 		Admission: Admission{SubmitRate: 1, SubmitBurst: 1, MaxQueuedRuns: 1, MaxBacklog: 1, BatchShare: 1},
 	}
 	require.NoError(t, good.Validate())
 	err := Config{MaxDocumentBytes: 1 << 30}.Validate()
-	for _, flag := range []string{"rest", "max-body-bytes", "max-document-bytes", "request-timeout", "submit-rate", "batch-share"} {
+	for _, flag := range []string{"rest", "max-body-bytes", "max-document-bytes", "max-batch-bytes", "max-spool-bytes", "request-timeout", "submit-rate", "batch-share"} {
 		require.ErrorContains(t, err, flag)
 	}
 }

@@ -68,7 +68,8 @@ func (b *bundle) start(t *testing.T, options ...option) {
 	cfg := intake.Config{
 		Database: pg.Config{URL: config.NewSecret(b.database.URL), MaxConns: 4, StatementTimeout: patience, ConnectTimeout: patience},
 		Redis:    redisconn.Config{URL: config.NewSecret(b.redis.URL), Prefix: b.redis.Prefix},
-		REST:     "127.0.0.1:0", MaxBodyBytes: 100 << 10, MaxDocumentBytes: 1 << 20, RequestTimeout: patience,
+		REST:     "127.0.0.1:0", MaxBodyBytes: 100 << 10, MaxDocumentBytes: 1 << 20,
+		MaxBatchBytes: 8 << 20, MaxSpoolBytes: 64 << 20, RequestTimeout: patience,
 		Admission: intake.Admission{SubmitRate: 60000, SubmitBurst: 10000, MaxQueuedRuns: 1000, MaxBacklog: 10000, BatchShare: 80},
 	}
 	for _, each := range options {

@@ -25,6 +25,7 @@ const (
 	kindJob      = "job"
 	kindExtract  = "extract"
 	kindDocument = "document"
+	kindBatch    = "batch"
 )
 
 // inputField is where callers find the run's input in what they sent.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"buf.build/go/protovalidate"
 	"github.com/google/uuid"
 
 	systemv1 "pawl.internal/gen/pawl/system/v1"
@@ -102,6 +103,10 @@ func (s *Service) dialServices(_ context.Context, p *boot.Process) error {
 	if s.compiler, err = pipeline.NewCompiler(); err != nil {
 		return err
 	}
+	if s.validator, err = protovalidate.New(); err != nil {
+		return err
+	}
+	s.spools = &spools{dir: s.config.SpoolDir, limit: s.config.MaxSpoolBytes}
 	s.catalog = newCatalog(s.orchestrator, s.compiler, p.Clock)
 	s.models = newModels(s.gateway, p.Clock)
 	s.policies = newPolicies(s.store, s.orchestrator, p.Clock, p.Log)
@@ -118,7 +123,8 @@ func (s *Service) listen(ctx context.Context, p *boot.Process) error {
 	}
 	handler, err := rest.New(ctx, rest.Config{
 		Connection: own, Admin: p.AdminHandler(), Clock: p.Clock, IDs: p.IDs, Log: p.Log, Metrics: p.Metrics,
-		MaxBodyBytes: s.config.MaxBodyBytes, MaxDocumentBytes: s.config.MaxDocumentBytes, Timeout: s.config.RequestTimeout,
+		MaxBodyBytes: s.config.MaxBodyBytes, MaxDocumentBytes: s.config.MaxDocumentBytes,
+		MaxBatchBytes: s.config.MaxBatchBytes, Timeout: s.config.RequestTimeout,
 	})
 	if err != nil {
 		return err

@@ -57,6 +57,9 @@ func convert(swagger []byte) ([]byte, error) {
 		return nil, err
 	}
 	addWatch(doc)
+	if err := addBatchStreams(doc); err != nil {
+		return nil, err
+	}
 	dropUnused(doc)
 	text, err := json.MarshalIndent(doc, "", "  ")
 	if err != nil {

@@ -25,6 +25,7 @@ func answers() map[string]answer {
 	return map[string]answer{
 		"RunService_CreateRun":             {202, "Accepted; the run goes on in the background.", true, nil},
 		"JobService_CreateJob":             {202, "Accepted; the job goes on in the background.", true, nil},
+		"BatchService_CreateBatch":         {202, "Accepted; the batch's runs go on in the background.", true, nil},
 		"DocumentService_ExtractDocument":  {202, "Accepted; the run goes on in the background.", true, nil},
 		"DocumentService_CreateDocument":   {201, "Stored.", true, []string{"text/plain", "text/markdown"}},
 		"PipelineService_CreatePipeline":   {201, "Stored; 200 when it was stored before.", false, yaml},

@@ -42,6 +42,12 @@ func describeAnswer(ctx context.Context, w http.ResponseWriter, m proto.Message)
 		created(w, tenantPath(answer.GetKey().GetTenantId())+"/keys", true)
 	case interface{ GetTenant() *pawlv1.Tenant }:
 		tagTenant(w, answer.GetTenant())
+	case *pawlv1.CreateBatchResponse:
+		accepted(w, batchPath(answer.GetBatchId()), answer.GetReplayed())
+	case *pawlv1.UploadBatchResponse:
+		accepted(w, batchPath(answer.GetBatchId()), answer.GetReplayed())
+	case interface{ GetBatch() *pawlv1.Batch }:
+		describeBatch(w, answer.GetBatch())
 	case interface{ GetRun() *pawlv1.Run }:
 		describeRun(ctx, w, answer.GetRun())
 	case interface{ GetJob() *pawlv1.Job }:
@@ -92,6 +98,17 @@ func markReplayed(w http.ResponseWriter, replayed bool) {
 func hintPoll(w http.ResponseWriter, unfinished bool) {
 	if unfinished {
 		w.Header().Set("Retry-After", strconv.Itoa(pollSeconds))
+	}
+}
+
+func batchPath(id string) string { return "/v1/batches/" + id }
+
+// describeBatch adds the batch's tag. It changes with decisions only, and not with the counts, so nobody is told that there is
+// nothing new.
+func describeBatch(w http.ResponseWriter, batch *pawlv1.Batch) {
+	hintPoll(w, batch.GetFinishedAt() == nil)
+	if batch.GetEtag() != "" {
+		w.Header().Set("ETag", strconv.Quote(batch.GetEtag()))
 	}
 }
 

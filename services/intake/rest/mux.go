@@ -84,10 +84,11 @@ func (a *api) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 			a.handleError(r.Context(), a.mux, nil, w, r, err)
 			return
 		}
-		limit := int64(a.MaxBodyBytes)
-		if upload {
-			limit = int64(a.MaxDocumentBytes)
+		if isUnbounded(r) {
+			next(w, r, parameters)
+			return
 		}
+		limit := a.limitOf(r, upload)
 		if r.ContentLength > limit {
 			// A caller that is still sending would lose the answer with a connection that is closed under it.
 			_, _ = io.CopyN(io.Discard, r.Body, 2*limit)
@@ -102,6 +103,23 @@ func (a *api) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 		}
 		next(w, r, parameters)
 	}
+}
+
+// limitOf is how many bytes a body may have.
+func (a *api) limitOf(r *http.Request, upload bool) int64 {
+	switch {
+	case upload:
+		return int64(a.MaxDocumentBytes)
+	case r.Method == http.MethodPost && r.URL.Path == "/v1/batches":
+		return int64(a.MaxBatchBytes)
+	default:
+		return int64(a.MaxBodyBytes)
+	}
+}
+
+// isUnbounded reports whether a call has limits of its own on its pieces instead of one on the whole.
+func isUnbounded(r *http.Request) bool {
+	return r.URL.Path == uploadPath || strings.HasPrefix(r.URL.Path, "/v1/batches/") && strings.HasSuffix(r.URL.Path, "/results")
 }
 
 // routeName is the pattern that the path matched.

@@ -2,7 +2,8 @@
 // passes the same authentication, validation and handlers as a gRPC call.
 //
 // What HTTP adds is here: bodies in other types than JSON, limits on their size, status codes and headers, errors as
-// problem+json (RFC 9457), and watching a run by server-sent events. It decides nothing about what is asked.
+// problem+json (RFC 9457), watching a run by server-sent events, and batches and their
+// results as JSON lines. It decides nothing about what is asked.
 package rest
 
 import (
@@ -34,6 +35,8 @@ type Config struct {
 	Metrics prometheus.Registerer
 	// MaxBodyBytes bounds the body of a call, MaxDocumentBytes that of a document's upload.
 	MaxBodyBytes, MaxDocumentBytes int
+	// MaxBatchBytes bounds the body of a batch that is sent in one request; uploads have no bound.
+	MaxBatchBytes int
 	// Timeout bounds a call; watching a run has no bound.
 	Timeout time.Duration
 }
@@ -45,11 +48,15 @@ type api struct {
 	mux     *runtime.ServeMux
 	routes  routes
 	runs    pawlv1.RunServiceClient
+	batches pawlv1.BatchServiceClient
 }
 
 // New returns the handler of the REST API.
 func New(ctx context.Context, cfg Config) (http.Handler, error) {
-	a := &api{Config: cfg, metrics: newMetrics(cfg.Metrics), routes: allRoutes(), runs: pawlv1.NewRunServiceClient(cfg.Connection)}
+	a := &api{
+		Config: cfg, metrics: newMetrics(cfg.Metrics), routes: allRoutes(), runs: pawlv1.NewRunServiceClient(cfg.Connection),
+		batches: pawlv1.NewBatchServiceClient(cfg.Connection),
+	}
 	a.mux = runtime.NewServeMux(a.muxOptions()...)
 	if err := a.register(ctx); err != nil {
 		return nil, err
@@ -90,7 +97,9 @@ func (a *api) register(ctx context.Context) error {
 	for _, path := range watchPaths() {
 		errs = append(errs, a.mux.HandlePath(http.MethodGet, path, a.watch))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs,
+		a.mux.HandlePath(http.MethodPost, uploadPath, a.upload),
+		a.mux.HandlePath(http.MethodGet, resultsPath, a.results))...)
 }
 
 // headAsGet lets HEAD be asked of everything that GET is; the server leaves the body out.

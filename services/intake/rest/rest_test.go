@@ -161,7 +161,7 @@ func setup(t *testing.T) *bundle {
 	admin := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "admin "+r.URL.Path) })
 	handler, err := rest.New(t.Context(), rest.Config{
 		Connection: conn, Admin: admin, Clock: b.clock, IDs: ids.Seeded(b.clock, 1), Log: log, Metrics: b.metrics,
-		MaxBodyBytes: 1000, MaxDocumentBytes: 2000, Timeout: 5 * time.Second,
+		MaxBodyBytes: 1000, MaxDocumentBytes: 2000, MaxBatchBytes: 4000, Timeout: 5 * time.Second,
 	})
 	require.NoError(t, err)
 	web := httptest.NewServer(handler)

@@ -26,6 +26,12 @@ type route struct {
 // watchPaths are where a run can be watched; this package adds them to what the proto files say.
 func watchPaths() []string { return []string{"/v1/runs/{run_id}:watch", "/runs/{run_id}:watch"} }
 
+// uploadPath and resultsPath are the streams of batches, which the proto files do not have as REST either.
+const (
+	uploadPath  = "/v1/batches:upload"
+	resultsPath = "/v1/batches/{batch_id}/results"
+)
+
 // allRoutes reads the HTTP rules of the proto files.
 func allRoutes() routes {
 	var all routes
@@ -45,7 +51,8 @@ func allRoutes() routes {
 	for _, path := range watchPaths() {
 		all = append(all, route{method: http.MethodGet, path: path})
 	}
-	return all
+	return append(all, route{method: http.MethodPost, path: uploadPath, query: true},
+		route{method: http.MethodGet, path: resultsPath, query: true})
 }
 
 func routesOf(method protoreflect.MethodDescriptor) routes {

@@ -19,6 +19,9 @@ import (
 // defaultGrace is how long a service may take to drain, when its entry does not say.
 const defaultGrace = 20 * time.Second
 
+// longestStream is how long a stream, such as the upload of a batch, may go on after its connection has reached its age.
+const longestStream = time.Hour
+
 // livenessName is the health service that is SERVING as long as the process answers, whatever its dependencies do.
 const livenessName = "liveness"
 
@@ -59,7 +62,7 @@ func startUnit(ctx context.Context, p *Process, e Entry, o rpc.ServerOptions, fa
 	if u.grace == 0 {
 		u.grace = defaultGrace
 	}
-	o.Service, o.Log, o.Grace = e.Name, p.Log, u.grace
+	o.Service, o.Log, o.Grace = e.Name, p.Log, max(u.grace, longestStream)
 	o.Authenticator, _ = service.(rpc.Authenticator)
 	u.server = rpc.NewServer(o) //nolint:contextcheck,nolintlint // calls have the contexts of their callers
 	u.register(p.config.Reflection)

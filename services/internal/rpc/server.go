@@ -15,7 +15,7 @@ import (
 
 const (
 	// MaxMessageBytes bounds every message between services.
-	MaxMessageBytes = 32 << 20
+	MaxMessageBytes = 33 << 20
 	// maxCalls bounds the calls under way on one connection; further ones wait at the client.
 	maxCalls = 4096
 	// connectionAge makes clients connect anew, so that replicas that were added get their share.

@@ -124,7 +124,7 @@ func authentication(a Authenticator) step {
 
 // validation checks messages against the rules of their schema.
 func validation(v protovalidate.Validator) step {
-	check := func(message any) error { return validate(v, message) }
+	check := func(message any) error { return Validate(v, message) }
 	return func(ctx context.Context, c *call, next func(context.Context) error) error {
 		if c.streaming() {
 			c.received = check
@@ -137,7 +137,9 @@ func validation(v protovalidate.Validator) step {
 	}
 }
 
-func validate(v protovalidate.Validator, message any) error {
+// Validate checks a message against the rules of its schema; whoever takes messages apart from calls calls it. The error is a
+// fault with every rule that is broken.
+func Validate(v protovalidate.Validator, message any) error {
 	m, ok := message.(proto.Message)
 	if !ok {
 		return nil
