@@ -91,6 +91,15 @@ type admission struct {
 // refused changes nothing. Who is admitted and then stores nothing tells backlog.giveBack; else the next figures of the
 // orchestrator do. The answer carries the headers RateLimit and RateLimit-Policy.
 func (a *admission) admit(ctx context.Context, who caller, class pawlv1.RunClass, n int) error {
+	return a.take(ctx, who, class, n, n)
+}
+
+// admitItems is admit for runs that are submitted together, as items of a batch: however many they are, they are one submit.
+func (a *admission) admitItems(ctx context.Context, who caller, class pawlv1.RunClass, n int) error {
+	return a.take(ctx, who, class, n, 1)
+}
+
+func (a *admission) take(ctx context.Context, who caller, class pawlv1.RunClass, n, submits int) error {
 	class = classOf(class)
 	holds := a.config.limitsOf(who.limits)
 	if full := a.backlog.reserve(lane{who.tenant, class}, int64(n), a.config.bounds(holds)); full != nil {
@@ -98,7 +107,7 @@ func (a *admission) admit(ctx context.Context, who caller, class pawlv1.RunClass
 			fmt.Sprintf(`"%s";r=%d;t=%d`, full.policy, max(0, full.limit-full.have), seconds(queueRetry)))
 		return a.refuse(who, class, full.policy, queueRetry, full.message(n))
 	}
-	if err := a.admitRate(ctx, who, class, n); err != nil {
+	if err := a.admitRate(ctx, who, class, submits); err != nil {
 		a.backlog.giveBack(lane{who.tenant, class}, int64(n))
 		return err
 	}

@@ -65,21 +65,48 @@ func (c *chunks) send() error {
 	}
 	items := c.items
 	c.items, c.bytes = nil, 0
-	c.group.Go(func() error { return c.make(items) })
+	if c.f.batch.GetStatus() != pawlv1.BatchStatus_BATCH_STATUS_FILLING { // all that comes is there already
+		c.group.Go(func() error {
+			_, err := c.make(items)
+			return err
+		})
+		return nil
+	}
+	return c.admit(items)
+}
+
+// admit makes items if their tenant may have so many more.
+func (c *chunks) admit(items []*systemv1.AddBatchItemsRequest_Item) error {
+	runs := 0
+	for _, item := range items {
+		if item.GetRejectedReason() == "" {
+			runs++
+		}
+	}
+	class, admission := batchClass(c.f.header.GetClass()), c.f.s.admission
+	if err := admission.admitItems(c.ctx, c.f.who, class, runs); err != nil {
+		return err
+	}
+	c.group.Go(func() error {
+		added, err := c.make(items)
+		// What was there already, or could not be made, adds nothing to what waits.
+		admission.backlog.giveBack(lane{c.f.who.tenant, class}, int64(runs-added))
+		return err
+	})
 	return nil
 }
 
-func (c *chunks) make(items []*systemv1.AddBatchItemsRequest_Item) error {
+// make returns how many runs are new.
+func (c *chunks) make(items []*systemv1.AddBatchItemsRequest_Item) (int, error) {
 	ctx, cancel := context.WithTimeout(c.ctx, chunkTime)
 	defer cancel()
 	added, err := c.f.s.orchestrator.AddBatchItems(ctx, &systemv1.AddBatchItemsRequest{
 		Tenant: c.f.who.tenant, BatchId: c.f.batch.GetBatchId(), Items: items,
 	})
 	if err != nil {
-		return err
+		return 0, err
 	}
-	c.made.add(added.GetResults())
-	return nil
+	return c.made.add(added.GetResults()), nil
 }
 
 // finish returns when all items are made, or one chunk could not be.
@@ -114,9 +141,11 @@ type outcome struct {
 	items                         []*pawlv1.BatchItemResult
 }
 
-func (o *outcome) add(results []*pawlv1.BatchItemResult) {
+// add counts what became of items, and returns how many are new.
+func (o *outcome) add(results []*pawlv1.BatchItemResult) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	before := o.created
 	for _, r := range results {
 		told := true
 		switch {
@@ -132,6 +161,7 @@ func (o *outcome) add(results []*pawlv1.BatchItemResult) {
 			o.items = append(o.items, r)
 		}
 	}
+	return int(o.created - before)
 }
 
 // sorted returns the items in the order of their places, when no more are added.

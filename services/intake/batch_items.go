@@ -60,6 +60,9 @@ func (f *filling) accept(
 	if err := f.pipeline.checkInput(out.GetInput()); err != nil {
 		return err
 	}
+	if out.ConcurrencyKey, err = f.pipeline.concurrencyKey(out.GetInput()); err != nil {
+		return err
+	}
 	digest, err := f.itemDigest(item)
 	if err != nil {
 		return err

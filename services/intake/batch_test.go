@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
+	faultv1 "pawl.internal/gen/pawl/fault/v1"
 	pawlv1 "pawl.internal/gen/pawl/v1"
 	"pawl.internal/services/intake"
 	"pawl.internal/services/intake/store"
@@ -25,6 +26,11 @@ const (
 	asLines    = "Content-Type: application/jsonl"
 	uploadPath = "/v1/batches:upload?pipeline=document_extract"
 )
+
+// roomy lets everything in.
+func roomy(c *intake.Config) {
+	c.Admission.MaxQueuedRuns, c.Admission.MaxBacklog = 1_000_000, 10_000_000
+}
 
 // lines is an upload of n good items.
 func lines(n int) string {
@@ -175,7 +181,7 @@ func TestI18_BadBatches(t *testing.T) {
 func TestI05_ABatchCutInTheMiddleIsCompleted(t *testing.T) {
 	t.Parallel()
 	const n = 5000
-	b := setup(t)
+	b := setup(t, roomy)
 	all := lines(n)
 	half := strings.Index(all, `{"custom_id":"c2600"`)
 	cut := &cutBody{text: all[:half+9], until: func() bool { return b.added() >= 2000 }}
@@ -241,7 +247,7 @@ func TestI05_EqualBatchesAreOne(t *testing.T) {
 // TestAChunkThatIsRefusedEndsTheUpload: the batch stays open, and a repeated upload goes on.
 func TestAChunkThatIsRefusedEndsTheUpload(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
+	b := setup(t, roomy)
 	b.orchestrator.batches.refuse = 3
 	refused := b.call(t, b.acme, "POST", uploadPath, lines(2000), asLines, "Idempotency-Key: k")
 	require.Equal(t, 429, refused.status, refused.body)
@@ -259,7 +265,7 @@ func TestAChunkThatIsRefusedEndsTheUpload(t *testing.T) {
 // TestUploadsAreBounded: in items, in room on disk, and in memory.
 func TestUploadsAreBounded(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(c *intake.Config) { c.MaxSpoolBytes = 100 << 10 })
+	b := setup(t, roomy, func(c *intake.Config) { c.MaxSpoolBytes = 100 << 10 })
 	large := b.call(t, b.acme, "POST", uploadPath, lines(5000), asLines, "Idempotency-Key: k")
 	require.Equal(t, 413, large.status, large.body)
 	_, batch := b.orchestrator.only()
@@ -273,7 +279,7 @@ func TestUploadsAreBounded(t *testing.T) {
 func TestAnUploadOf100000ItemsFitsInLittleMemory(t *testing.T) {
 	const n, most = 100_000, 64 << 20
 	for _, mode := range []pawlv1.BatchMode{pawlv1.BatchMode_BATCH_MODE_SKIP_INVALID, pawlv1.BatchMode_BATCH_MODE_ALL_OR_NOTHING} {
-		b := setup(t, func(c *intake.Config) { c.MaxSpoolBytes = 1 << 30 })
+		b := setup(t, roomy, func(c *intake.Config) { c.MaxSpoolBytes = 1 << 30 })
 		b.orchestrator.batches.forgetful = true
 		heap := func() uint64 {
 			runtime.GC()
@@ -289,12 +295,12 @@ func TestAnUploadOf100000ItemsFitsInLittleMemory(t *testing.T) {
 			Batch: &pawlv1.BatchHeader{Pipeline: "document_extract", IdempotencyKey: "k", Mode: mode},
 		}}))
 		item := &pawlv1.UploadBatchRequest{Part: &pawlv1.UploadBatchRequest_Item{
-			Item: &pawlv1.BatchItem{Input: &pawlv1.JsonValue{Json: `{"text":"` + strings.Repeat("x", 1000) + `"}`}},
+			Item: &pawlv1.BatchItem{Input: &pawlv1.JsonValue{Json: `{"text":"` + strings.Repeat("x", 400) + `"}`}},
 		}}
 		var peak uint64
 		for i := range n {
 			require.NoError(t, stream.Send(item))
-			if i%10_000 == 0 {
+			if i%25_000 == 0 {
 				peak = max(peak, heap())
 			}
 		}
@@ -306,6 +312,28 @@ func TestAnUploadOf100000ItemsFitsInLittleMemory(t *testing.T) {
 		require.Less(t, int64(peak)-int64(before), int64(most), mode)
 		b.stop()
 	}
+}
+
+// TestBatchesAreAdmittedByChunks: a tenant's limit of unfinished runs holds for items, and what is in the way is told.
+func TestBatchesAreAdmittedByChunks(t *testing.T) {
+	t.Parallel()
+	b := setup(t, admit(func(a *intake.Admission) { a.MaxQueuedRuns = 1200 }))
+	b.awaitBacklog(t, "acme", pawlv1.RunClass_RUN_CLASS_BATCH, 0)
+	b.orchestrator.setDeaf(fault.New(faultv1.ErrorReason_ERROR_REASON_UNAVAILABLE, "away")) // the last figures hold
+	const small = `{"batch":{"pipeline":"document_extract"},"items":[{"input":{"text":"x"}}]}`
+	require.Equal(t, 202, b.call(t, b.acme, "POST", "/v1/batches", small, asJSON, "Idempotency-Key: small").status)
+	refused := b.call(t, b.acme, "POST", uploadPath, lines(1500), asLines, "Idempotency-Key: k")
+	require.Equal(t, 429, refused.status, refused.body)
+	require.NotEmpty(t, refused.header.Get("Retry-After"))
+	require.Contains(t, refused.body, `"violated-policies":["queued-runs"]`)
+	require.Len(t, b.orchestrator.batches.order, 2)
+	large := b.orchestrator.batches.made[b.orchestrator.batches.order[1]]
+	require.Equal(t, 1000, large.added, "the chunks before it stay")
+	require.Equal(t, pawlv1.BatchStatus_BATCH_STATUS_FILLING, large.batch.GetStatus())
+	b.orchestrator.setDeaf(nil)
+	b.awaitBacklog(t, "acme", pawlv1.RunClass_RUN_CLASS_BATCH, 1200)
+	again := b.call(t, b.acme, "POST", "/v1/batches", small, asJSON, "Idempotency-Key: small")
+	require.Equal(t, 202, again.status, "a repeat is answered: %s", again.body)
 }
 
 func TestUploadOverGRPC(t *testing.T) {
