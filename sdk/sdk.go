@@ -42,6 +42,7 @@ type Client struct {
 	pawlv1.RunServiceClient
 	pawlv1.DocumentServiceClient
 	pawlv1.JobServiceClient
+	pawlv1.BatchServiceClient
 	pawlv1.PipelineServiceClient
 	pawlv1.StatsServiceClient
 	pawlv1.ScheduleServiceClient
@@ -99,6 +100,7 @@ func New(address, apiKey string, options ...Option) (*Client, error) {
 		RunServiceClient:      pawlv1.NewRunServiceClient(conn),
 		DocumentServiceClient: pawlv1.NewDocumentServiceClient(conn),
 		JobServiceClient:      pawlv1.NewJobServiceClient(conn),
+		BatchServiceClient:    pawlv1.NewBatchServiceClient(conn),
 		PipelineServiceClient: pawlv1.NewPipelineServiceClient(conn),
 		StatsServiceClient:    pawlv1.NewStatsServiceClient(conn),
 		ScheduleServiceClient: pawlv1.NewScheduleServiceClient(conn),
@@ -114,17 +116,18 @@ func (c *Client) Close() error { return c.conn.Close() }
 func JSON(document string) *pawlv1.JsonValue { return &pawlv1.JsonValue{Json: document} }
 
 // serviceConfig repeats calls while no server takes them. All methods may be repeated: the creating ones have a key. Only
-// RetryRun and RerunRun may not: their callers repeat them with the run's etag. Of TenantService only what reads, and what sets
+// RetryRun, RerunRun and RetryFailedItems may not: their callers repeat them with the run's etag. Of TenantService only what reads, and what sets
 // a state, may: a repeated CreateKey would make a second key.
 const serviceConfig = `{
   "loadBalancingConfig": [{"round_robin": {}}],
   "retryThrottling": {"maxTokens": 100, "tokenRatio": 0.1},
   "methodConfig": [
-    {"name": [{"service": "pawl.v1.RunService", "method": "RetryRun"}, {"service": "pawl.v1.RunService", "method": "RerunRun"}]},
+    {"name": [{"service": "pawl.v1.RunService", "method": "RetryRun"}, {"service": "pawl.v1.RunService", "method": "RerunRun"},
+      {"service": "pawl.v1.BatchService", "method": "RetryFailedItems"}]},
     {
       "name": [
         {"service": "pawl.v1.RunService"}, {"service": "pawl.v1.DocumentService"},
-        {"service": "pawl.v1.JobService"}, {"service": "pawl.v1.PipelineService"}, {"service": "pawl.v1.StatsService"},
+        {"service": "pawl.v1.JobService"}, {"service": "pawl.v1.BatchService"}, {"service": "pawl.v1.PipelineService"}, {"service": "pawl.v1.StatsService"},
         {"service": "pawl.v1.TenantService", "method": "GetTenant"}, {"service": "pawl.v1.TenantService", "method": "ListTenants"},
         {"service": "pawl.v1.TenantService", "method": "ListKeys"}, {"service": "pawl.v1.TenantService", "method": "RevokeKey"}
       ],

@@ -24,6 +24,7 @@ type cli struct {
 	Demo demo.Cmd `cmd:"" group:"Try it" help:"Run the whole system and extract the fields of ten contracts with it."`
 
 	Runs      client.Runs      `cmd:"" group:"Use it" help:"Submit runs, see how they fare, and watch, cancel or retry them."`
+	Batches   client.Batches   `cmd:"" group:"Use it" help:"Submit many inputs at once, watch them, fetch results, cancel, pause or retry them."`
 	Documents client.Documents `cmd:"" group:"Use it" help:"Store documents and extract fields from them."`
 	Pipelines client.Pipelines `cmd:"" group:"Use it" help:"Check, store and list pipelines."`
 	Schedules client.Schedules `cmd:"" group:"Use it" help:"Start runs at times that repeat."`
