@@ -151,6 +151,9 @@ func assignment(g *store.Grant, given *store.Given) (*systemv1.Assignment, error
 		BudgetPicoUsd: picoOrNil(g.Budget), SpendEpoch: int32(g.SpendEpoch), DeadlineIn: durationpb.New(max(g.DeadlineIn, 0)),
 		LastChance: lastChance(g), Pipeline: g.Pipeline.Name + ":" + g.Pipeline.Version,
 	}
+	if g.Batch != uuid.Nil {
+		a.BatchId, a.BatchBudgetPicoUsd = g.Batch[:], picoOrNil(g.BatchBudget)
+	}
 	if err := json.Unmarshal(g.Labels, &a.Labels); err != nil {
 		return nil, fmt.Errorf("labels of a run: %w", err)
 	}

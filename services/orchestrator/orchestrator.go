@@ -45,6 +45,7 @@ type Service struct {
 	janitor    *janitor
 	dispatcher *dispatcher
 	relay      *relay
+	batchLoop  *batchLoop
 }
 
 // Register adds the service's methods to a server.
@@ -60,7 +61,7 @@ func (s *Service) Run(ctx context.Context) error {
 	})
 	group.Go(func() error { return s.publisher.run(publishing) })
 	for _, loop := range []func(context.Context) error{
-		s.judge.run, s.sweeper.run, s.janitor.run, s.dispatcher.run, s.relay.run, s.keepPartitions, s.tidy,
+		s.judge.run, s.sweeper.run, s.janitor.run, s.dispatcher.run, s.relay.run, s.batchLoop.run, s.keepPartitions, s.tidy,
 	} {
 		group.Go(func() error { return loop(ctx) })
 	}

@@ -66,6 +66,7 @@ func filterOf(query *pawlv1.ListRunsRequest) (store.RunFilter, error) {
 	if query.GetClass() != pawlv1.RunClass_RUN_CLASS_UNSPECIFIED {
 		filter.Class = word(query.GetClass())
 	}
+	filter.Batch, _ = uuid.Parse(query.GetBatchId()) // its form was checked; none is the zero one
 	if token := query.GetPageToken(); token != "" {
 		var err error
 		if filter.Before, err = uuid.Parse(token); err != nil {

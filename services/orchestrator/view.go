@@ -57,6 +57,9 @@ func runProto(v *store.RunView) (*pawlv1.Run, error) {
 	if v.DocumentID != nil {
 		run.DocumentId = v.DocumentID.String()
 	}
+	if v.BatchID != nil {
+		run.BatchId, run.CustomId = v.BatchID.String(), v.CustomID
+	}
 	if v.BudgetUsd != nil {
 		run.BudgetUsd = proto.String(v.BudgetUsd.String())
 	}

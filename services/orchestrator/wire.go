@@ -62,6 +62,7 @@ func (s *Service) makeLoops(p *boot.Process) {
 	})
 	s.sweeper = newSweeper(s.store, s.judge, s.clock, s.log, s.metrics)
 	s.janitor = newJanitor(s.sweeper, s.publisher.steps, s.config.Lease)
+	s.batchLoop = newBatchLoop(s.store, s.clock, s.log)
 	s.dispatcher = newDispatcher(s.store, s.clock, s.log, s.metrics)
 }
 

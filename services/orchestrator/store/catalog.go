@@ -152,19 +152,19 @@ func (s *Store) CreateDocument(
 		return uuid.UUID{}, false, fmt.Errorf("store document: %w", err)
 	}
 	if replayed {
-		id, err = s.documentOf(ctx, tenant, key, requestDigest)
+		id, err = s.resourceOf(ctx, documentKind, tenant, key, requestDigest)
 		return id, err == nil, err
 	}
 	return d.ID, false, nil
 }
 
-// documentOf returns the document that a used key stands for.
-func (s *Store) documentOf(ctx context.Context, tenant, key string, requestDigest []byte) (uuid.UUID, error) {
+// resourceOf returns what a used key stands for; ErrKeyReused if that is of another kind, or was asked for in other words.
+func (s *Store) resourceOf(ctx context.Context, kind, tenant, key string, requestDigest []byte) (uuid.UUID, error) {
 	row, err := s.read().ReadKey(ctx, tenant, key)
 	if err != nil {
 		return uuid.UUID{}, fmt.Errorf("read idempotency key: %w", pg.Fault(err))
 	}
-	if row.Kind != documentKind || !bytes.Equal(row.RequestDigest, requestDigest) {
+	if row.Kind != kind || !bytes.Equal(row.RequestDigest, requestDigest) {
 		return uuid.UUID{}, ErrKeyReused
 	}
 	return row.ResourceID, nil

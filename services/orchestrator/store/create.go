@@ -59,6 +59,9 @@ type NewRun struct {
 	Deadline time.Duration
 	// NotBefore is the earliest time for the first step; zero for at once.
 	NotBefore time.Time
+	// Batch is the batch that it is an item of, under the name CustomID; zero for none.
+	Batch    uuid.UUID
+	CustomID string
 
 	// Found is the run of the key: this one, or with Replayed an earlier one, and its state.
 	Found    uuid.UUID
@@ -96,6 +99,8 @@ type creation struct {
 	byKey   map[idempotencyKey]*NewRun
 	// digests are the pipelines of the creations that have one.
 	digests map[*NewRun]Digest
+	// batches are those of the creations, by id.
+	batches map[uuid.UUID]db.HoldBatchesRow
 	plans   map[Digest]*Pipeline
 	broken  map[Digest]error
 }
@@ -166,6 +171,9 @@ func (c *creation) carryOut(ctx context.Context) error {
 	if err := c.resolve(ctx); err != nil {
 		return fmt.Errorf("resolve pipelines: %w", err)
 	}
+	if err := c.holdBatches(ctx); err != nil {
+		return fmt.Errorf("hold batches: %w", err)
+	}
 	won, err := c.takeKeys(ctx)
 	if err != nil {
 		return fmt.Errorf("take idempotency keys: %w", err)
@@ -227,7 +235,7 @@ func (c *creation) resolve(ctx context.Context) error {
 func (c *creation) takeKeys(ctx context.Context) (map[idempotencyKey]bool, error) {
 	p := db.InsertKeysParams{ExpiresAt: c.now.Add(keyKept)}
 	for _, n := range c.leaders {
-		if c.plans[c.digests[n]] == nil {
+		if c.plans[c.digests[n]] == nil || c.isClosed(n) {
 			continue
 		}
 		p.Tenants, p.Keys = append(p.Tenants, n.Tenant), append(p.Keys, n.Key)
@@ -254,7 +262,7 @@ func (c *creation) settleOthers(ctx context.Context, won map[idempotencyKey]bool
 	var tenants, keys []string
 	for _, n := range c.leaders {
 		if !won[n.key()] {
-			n.refused = c.noPipeline(n)
+			n.refused = c.notMade(n)
 			tenants, keys = append(tenants, n.Tenant), append(keys, n.Key)
 		}
 	}
@@ -273,8 +281,11 @@ func (c *creation) settleOthers(ctx context.Context, won map[idempotencyKey]bool
 	return nil
 }
 
-// noPipeline is the answer to a creation whose key nobody has taken, not even itself.
-func (c *creation) noPipeline(n *NewRun) error {
+// notMade is the answer to a creation whose key nobody has taken, not even itself.
+func (c *creation) notMade(n *NewRun) error {
+	if c.isClosed(n) {
+		return ErrBatchClosed
+	}
 	if why := c.broken[c.digests[n]]; why != nil {
 		return why
 	}
@@ -291,9 +302,11 @@ func (c *creation) create(n *NewRun) error {
 	plan := p.Plan(n.Class)
 	r := &run{
 		id: n.ID, tenant: n.Tenant, entityID: n.EntityID, labels: labels, callback: n.CallbackURL,
-		budget: cmp.Or(n.Budget, p.Budget), priority: int32(n.Priority), key: n.ConcurrencyKey, created: n, pipeline: p, plan: plan,
-		head: *machine.NewRun(plan, n.Class, c.now, n.NotBefore, n.Deadline), rows: machine.NewRows(nil, nil),
+		budget: cmp.Or(n.Budget, p.Budget), priority: int32(n.Priority), key: n.ConcurrencyKey, batch: n.Batch, created: n, pipeline: p, plan: plan,
+		head: *machine.NewRun(plan, n.Class, c.now, n.NotBefore, c.deadline(n)), rows: machine.NewRows(nil, nil),
 	}
+	r.head.State.Held = c.batches[n.Batch].Paused
+	r.held = r.head.State.Held
 	c.runs[n.ID] = r
 	c.order = append(c.order, r)
 	if _, err := c.transition(r, machine.Created{}, nil); err != nil {
@@ -321,6 +334,7 @@ func (g *group) saveCreated(r *run) error {
 	input := g.keep(r, n.Input)
 	now.ledger = r.ledger
 	g.notices.Changes = append(g.notices.Changes, Change{RunID: r.id, Status: r.head.Status})
+	g.tally(r, columns{}, now)
 	p := &g.writes.created
 	p.Ids, p.Tenants, p.Kinds = append(p.Ids, r.id), append(p.Tenants, r.tenant), append(p.Kinds, n.Kind)
 	p.Pipelines, p.PipelineVersions = append(p.Pipelines, r.pipeline.Name), append(p.PipelineVersions, r.pipeline.Version)
@@ -340,6 +354,7 @@ func (g *group) saveCreated(r *run) error {
 	p.CancelsRequestedAt = append(p.CancelsRequestedAt, now.cancel)
 	p.StartedAt, p.FinishedAt = append(p.StartedAt, now.started), append(p.FinishedAt, now.finished)
 	p.ConcurrencyKeys = append(p.ConcurrencyKeys, n.ConcurrencyKey)
+	p.BatchIds, p.CustomIds = append(p.BatchIds, n.Batch), append(p.CustomIds, n.CustomID)
 	return nil
 }
 

@@ -94,6 +94,9 @@ type Grant struct {
 	// Budget is nil without a limit.
 	Budget     *money.Pico
 	SpendEpoch int
+	// Batch is the run's, with its budget; zero for none, and nil without a limit.
+	Batch       uuid.UUID
+	BatchBudget *money.Pico
 	// DeadlineIn is the time left until the run's deadline.
 	DeadlineIn time.Duration
 	// Row is the step's row as claimed; Step is its index in the pipeline.

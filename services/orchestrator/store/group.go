@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"pawl.internal/services/internal/failpoint"
+	"pawl.internal/services/internal/money"
 	"pawl.internal/services/internal/pg"
 	"pawl.internal/services/orchestrator/machine"
 	"pawl.internal/services/orchestrator/store/db"
@@ -48,8 +49,12 @@ type group struct {
 	conflict, single bool
 	// durable says that the commit must be on disk before anybody is answered.
 	durable bool
+	// batchBudgets are those of the batches of the group's runs; nil for no limit.
+	batchBudgets map[uuid.UUID]*money.Pico
 	// actions are the decisions of people that were carried out.
 	actions []action
+	// tallies are the differences to the counts of batches and tenants.
+	tallies tallies
 	writes  writes
 	notices Notices
 }
@@ -215,7 +220,7 @@ func inFlight(l machine.Live) bool {
 func (g *group) grant(r *run, ref machine.Ref, e *Event) {
 	e.Grant = &Grant{
 		Tenant: r.tenant, Pipeline: r.pipeline, Class: r.head.Class, EntityID: r.entityID, Labels: r.labels,
-		Budget: r.budget, SpendEpoch: r.head.SpendEpoch, DeadlineIn: r.head.DeadlineAt.Sub(g.now),
+		Budget: r.budget, Batch: r.batch, BatchBudget: g.batchBudgets[r.batch], SpendEpoch: r.head.SpendEpoch, DeadlineIn: r.head.DeadlineAt.Sub(g.now),
 		Row: r.row(ref.Key), Bytes: r.ledger.bytes,
 	}
 }

@@ -15,6 +15,8 @@ const StepsMax = 16 << 20
 // RunFilter selects runs of a tenant; what is empty selects all.
 type RunFilter struct {
 	Status, Pipeline, Version, EntityID, Class, Reason string
+	// Batch selects its items, whatever Pipeline and EntityID say.
+	Batch uuid.UUID
 	// Before is the last run of the page before; uuid.Max for the first page.
 	Before uuid.UUID
 	Most   int
@@ -39,6 +41,10 @@ func (s *Store) ListRuns(ctx context.Context, tenant string, f RunFilter) ([]*Ru
 // query asks by the index of the filter that leaves the fewest.
 func (f *RunFilter) query(ctx context.Context, q *db.Queries, tenant string) ([]db.CoreRunView, error) {
 	switch {
+	case f.Batch != uuid.Nil:
+		return q.ListRunsByBatch(ctx, db.ListRunsByBatchParams{
+			Tenant: tenant, BatchID: f.Batch, Before: f.Before, Status: f.Status, Class: f.Class, Reason: f.Reason, Most: int32(f.Most),
+		})
 	case f.EntityID != "":
 		return q.ListRunsByEntity(ctx, db.ListRunsByEntityParams{
 			Tenant: tenant, EntityID: f.EntityID, Before: f.Before, Status: f.Status, Pipeline: f.Pipeline,

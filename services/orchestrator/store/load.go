@@ -27,6 +27,9 @@ func (g *group) load(ctx context.Context, events []*Event) error {
 	if err := g.addRuns(ctx, rows); err != nil {
 		return err
 	}
+	if err := g.loadBudgets(ctx); err != nil {
+		return err
+	}
 	g.assign(events)
 	wanted := g.wants(events)
 	if err := wanted.find(ctx, g.query); err != nil {
@@ -74,6 +77,22 @@ func (g *group) addRuns(ctx context.Context, rows []db.ReadRunsRow) error {
 		g.runs[row.ID] = r
 	}
 	return nil
+}
+
+// loadBudgets finds out the budgets of the batches, for those who claim steps.
+func (g *group) loadBudgets(ctx context.Context) error {
+	var ids []uuid.UUID
+	for _, r := range g.runs {
+		if r.batch != uuid.Nil && !slices.Contains(ids, r.batch) {
+			ids = append(ids, r.batch)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	var err error
+	g.batchBudgets, err = g.store.budgets.of(ctx, g.query, ids)
+	return err
 }
 
 // unreadable notes that a stored run makes no sense to this build: its events fail, and no others.

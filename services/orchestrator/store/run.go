@@ -24,6 +24,8 @@ type run struct {
 	// key is the value of the pipeline's concurrency key, and seated says that the run counts against its limit.
 	key    string
 	seated bool
+	// batch is the batch that it is an item of; zero for none.
+	batch uuid.UUID
 	// created is set for a run that the group stores for the first time.
 	created *NewRun
 
@@ -126,7 +128,7 @@ func loadRun(row *db.ReadRunsRow, p *Pipeline) (*run, error) {
 	r := &run{
 		id: row.ID, tenant: row.Tenant, entityID: row.EntityID, labels: row.Labels, callback: row.CallbackUrl,
 		budget: row.BudgetUsd, priority: row.Priority, version: row.Version,
-		key: row.ConcurrencyKey, seated: row.Seated,
+		key: row.ConcurrencyKey, seated: row.Seated, batch: uuid.UUID(idOr0(row.BatchID)),
 		pipeline: p, plan: p.Plan(machine.Class(row.Class)),
 		ledger: ledger{cost: row.CostUsd, costVersion: row.CostVersion, payloads: row.Payloads, bytes: row.Bytes},
 		head: machine.Run{

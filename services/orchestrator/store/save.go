@@ -62,6 +62,7 @@ func (g *group) saveHead(r *run) error {
 		return nil
 	}
 	g.notices.Changes = append(g.notices.Changes, Change{RunID: r.id, Status: r.head.Status})
+	g.tally(r, r.stored, now)
 	p := &g.writes.heads
 	p.Ids, p.Classes, p.Statuses = append(p.Ids, r.id), append(p.Classes, now.class), append(p.Statuses, now.status)
 	p.States, p.CurrentSteps = append(p.States, []byte(now.state)), append(p.CurrentSteps, now.currentStep)

@@ -59,6 +59,7 @@ type Store struct {
 	random    func() float64
 	pipelines *pipelines
 	policies  atomic.Pointer[map[string]Policy]
+	budgets   batchBudgets
 
 	events    *gather.Collector[*Event]
 	creations *gather.Collector[*NewRun]

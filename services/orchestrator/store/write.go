@@ -35,6 +35,9 @@ type writes struct {
 	reopened    []uuid.UUID
 	cancels     db.PutCallCancelsParams
 	actions     db.InsertOperatorActionsParams
+
+	batchDeltas  db.InsertBatchDeltasParams
+	tenantDeltas db.InsertTenantDeltasParams
 }
 
 // pauses are runs whose rows are all held back, or go on.
@@ -53,7 +56,7 @@ type promotions struct {
 // are dropped before new ones of the same keys are inserted, results archived before new ones take their place, and cancels
 // withdrawn before new ones are owed.
 func (g *group) write(ctx context.Context) error {
-	for _, part := range []func(context.Context) error{g.writeRuns, g.writeLive, g.writeResults, g.writeReviews, g.writeOwed} {
+	for _, part := range []func(context.Context) error{g.writeRuns, g.writeLive, g.writeResults, g.writeReviews, g.writeOwed, g.writeTallies} {
 		if err := part(ctx); err != nil {
 			return err
 		}

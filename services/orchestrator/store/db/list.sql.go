@@ -144,7 +144,7 @@ func (q *Queries) ListLive(ctx context.Context, runIds []uuid.UUID, most int32) 
 
 const listRuns = `-- name: ListRuns :many
 
-SELECT id, tenant, kind, pipeline, pipeline_version, pipeline_digest, steps_total, output_step, entity_id, document_id, labels, not_before, created_at, class, budget_usd, status, state, current_step, steps_done, reason, error, undo, spend_epoch, cost_usd, seq, bytes, version, deadline_at, paused_at, cancel_requested_at, started_at, finished_at, updated_at FROM core.run_view
+SELECT id, tenant, kind, pipeline, pipeline_version, pipeline_digest, steps_total, output_step, entity_id, document_id, labels, not_before, created_at, class, budget_usd, status, state, current_step, steps_done, reason, error, undo, spend_epoch, cost_usd, seq, bytes, version, deadline_at, paused_at, cancel_requested_at, started_at, finished_at, updated_at, batch_id, custom_id FROM core.run_view
 WHERE tenant = $1 AND id < $2
   AND ($3::text = '' OR pipeline = $3)
   AND ($4::text = '' OR pipeline_version = $4)
@@ -215,6 +215,92 @@ func (q *Queries) ListRuns(ctx context.Context, arg ListRunsParams) ([]CoreRunVi
 			&i.StartedAt,
 			&i.FinishedAt,
 			&i.UpdatedAt,
+			&i.BatchID,
+			&i.CustomID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listRunsByBatch = `-- name: ListRunsByBatch :many
+SELECT id, tenant, kind, pipeline, pipeline_version, pipeline_digest, steps_total, output_step, entity_id, document_id, labels, not_before, created_at, class, budget_usd, status, state, current_step, steps_done, reason, error, undo, spend_epoch, cost_usd, seq, bytes, version, deadline_at, paused_at, cancel_requested_at, started_at, finished_at, updated_at, batch_id, custom_id FROM core.run_view
+WHERE tenant = $1 AND batch_id = $2::uuid AND id < $3
+  AND ($4::text = '' OR status = $4)
+  AND ($5::text = '' OR class = $5)
+  AND ($6::text = '' OR reason = $6)
+ORDER BY id DESC LIMIT $7
+`
+
+type ListRunsByBatchParams struct {
+	Tenant  string
+	BatchID uuid.UUID
+	Before  uuid.UUID
+	Status  string
+	Class   string
+	Reason  string
+	Most    int32
+}
+
+// The same for the items of one batch, in one state or in all.
+func (q *Queries) ListRunsByBatch(ctx context.Context, arg ListRunsByBatchParams) ([]CoreRunView, error) {
+	rows, err := q.db.Query(ctx, listRunsByBatch,
+		arg.Tenant,
+		arg.BatchID,
+		arg.Before,
+		arg.Status,
+		arg.Class,
+		arg.Reason,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []CoreRunView{}
+	for rows.Next() {
+		var i CoreRunView
+		if err := rows.Scan(
+			&i.ID,
+			&i.Tenant,
+			&i.Kind,
+			&i.Pipeline,
+			&i.PipelineVersion,
+			&i.PipelineDigest,
+			&i.StepsTotal,
+			&i.OutputStep,
+			&i.EntityID,
+			&i.DocumentID,
+			&i.Labels,
+			&i.NotBefore,
+			&i.CreatedAt,
+			&i.Class,
+			&i.BudgetUsd,
+			&i.Status,
+			&i.State,
+			&i.CurrentStep,
+			&i.StepsDone,
+			&i.Reason,
+			&i.Error,
+			&i.Undo,
+			&i.SpendEpoch,
+			&i.CostUsd,
+			&i.Seq,
+			&i.Bytes,
+			&i.Version,
+			&i.DeadlineAt,
+			&i.PausedAt,
+			&i.CancelRequestedAt,
+			&i.StartedAt,
+			&i.FinishedAt,
+			&i.UpdatedAt,
+			&i.BatchID,
+			&i.CustomID,
 		); err != nil {
 			return nil, err
 		}
@@ -227,7 +313,7 @@ func (q *Queries) ListRuns(ctx context.Context, arg ListRunsParams) ([]CoreRunVi
 }
 
 const listRunsByEntity = `-- name: ListRunsByEntity :many
-SELECT id, tenant, kind, pipeline, pipeline_version, pipeline_digest, steps_total, output_step, entity_id, document_id, labels, not_before, created_at, class, budget_usd, status, state, current_step, steps_done, reason, error, undo, spend_epoch, cost_usd, seq, bytes, version, deadline_at, paused_at, cancel_requested_at, started_at, finished_at, updated_at FROM core.run_view
+SELECT id, tenant, kind, pipeline, pipeline_version, pipeline_digest, steps_total, output_step, entity_id, document_id, labels, not_before, created_at, class, budget_usd, status, state, current_step, steps_done, reason, error, undo, spend_epoch, cost_usd, seq, bytes, version, deadline_at, paused_at, cancel_requested_at, started_at, finished_at, updated_at, batch_id, custom_id FROM core.run_view
 WHERE tenant = $1 AND entity_id = $2 AND entity_id <> '' AND id < $3
   AND ($4::text = '' OR status = $4)
   AND ($5::text = '' OR pipeline = $5)
@@ -303,6 +389,8 @@ func (q *Queries) ListRunsByEntity(ctx context.Context, arg ListRunsByEntityPara
 			&i.StartedAt,
 			&i.FinishedAt,
 			&i.UpdatedAt,
+			&i.BatchID,
+			&i.CustomID,
 		); err != nil {
 			return nil, err
 		}
@@ -315,7 +403,7 @@ func (q *Queries) ListRunsByEntity(ctx context.Context, arg ListRunsByEntityPara
 }
 
 const listRunsByStatus = `-- name: ListRunsByStatus :many
-SELECT id, tenant, kind, pipeline, pipeline_version, pipeline_digest, steps_total, output_step, entity_id, document_id, labels, not_before, created_at, class, budget_usd, status, state, current_step, steps_done, reason, error, undo, spend_epoch, cost_usd, seq, bytes, version, deadline_at, paused_at, cancel_requested_at, started_at, finished_at, updated_at FROM core.run_view
+SELECT id, tenant, kind, pipeline, pipeline_version, pipeline_digest, steps_total, output_step, entity_id, document_id, labels, not_before, created_at, class, budget_usd, status, state, current_step, steps_done, reason, error, undo, spend_epoch, cost_usd, seq, bytes, version, deadline_at, paused_at, cancel_requested_at, started_at, finished_at, updated_at, batch_id, custom_id FROM core.run_view
 WHERE tenant = $1 AND status = $2 AND id < $3
   AND ($4::text = '' OR pipeline = $4)
   AND ($5::text = '' OR pipeline_version = $5)
@@ -388,6 +476,8 @@ func (q *Queries) ListRunsByStatus(ctx context.Context, arg ListRunsByStatusPara
 			&i.StartedAt,
 			&i.FinishedAt,
 			&i.UpdatedAt,
+			&i.BatchID,
+			&i.CustomID,
 		); err != nil {
 			return nil, err
 		}

@@ -11,6 +11,51 @@ import (
 	money "pawl.internal/services/internal/money"
 )
 
+type CoreBatch struct {
+	ID                uuid.UUID
+	Tenant            string
+	Pipeline          string
+	PipelineVersion   string
+	Label             string
+	Class             string
+	Priority          int32
+	Labels            []byte
+	CallbackUrl       string
+	BudgetUsd         *money.Pico
+	ItemBudgetUsd     *money.Pico
+	DeadlineAt        *time.Time
+	CreatedBy         string
+	CreatedAt         time.Time
+	SealedAt          *time.Time
+	PausedAt          *time.Time
+	CancelRequestedAt *time.Time
+	FinishedAt        *time.Time
+	Version           int64
+	Operation         string
+	OperationNo       int64
+	OperationAt       time.Time
+	OperationActor    string
+	OperationReason   string
+	OnlyReason        string
+	RaisedUsd         *money.Pico
+	AfterRun          uuid.UUID
+	AfterAt           time.Time
+	WorkedUntil       time.Time
+	Callbacks         int64
+	PaceAt            *time.Time
+	PaceEnded         int64
+	PerMinute         *float64
+}
+
+type CoreBatchRejected struct {
+	BatchID  uuid.UUID
+	Index    int32
+	CustomID string
+	Reason   string
+	Error    string
+	At       time.Time
+}
+
 type CoreCallCancelOwed struct {
 	RunID      uuid.UUID
 	Step       string
@@ -52,6 +97,8 @@ type CoreRunView struct {
 	StartedAt         *time.Time
 	FinishedAt        *time.Time
 	UpdatedAt         time.Time
+	BatchID           *uuid.UUID
+	CustomID          string
 }
 
 type CoreSpendGateOwed struct {

@@ -44,7 +44,7 @@ func (q *Queries) LastDecision(ctx context.Context, runID uuid.UUID) ([]LastDeci
 
 const readRun = `-- name: ReadRun :one
 
-SELECT id, tenant, kind, pipeline, pipeline_version, pipeline_digest, steps_total, output_step, entity_id, document_id, labels, not_before, created_at, class, budget_usd, status, state, current_step, steps_done, reason, error, undo, spend_epoch, cost_usd, seq, bytes, version, deadline_at, paused_at, cancel_requested_at, started_at, finished_at, updated_at FROM core.run_view WHERE id = $1 AND tenant = $2
+SELECT id, tenant, kind, pipeline, pipeline_version, pipeline_digest, steps_total, output_step, entity_id, document_id, labels, not_before, created_at, class, budget_usd, status, state, current_step, steps_done, reason, error, undo, spend_epoch, cost_usd, seq, bytes, version, deadline_at, paused_at, cancel_requested_at, started_at, finished_at, updated_at, batch_id, custom_id FROM core.run_view WHERE id = $1 AND tenant = $2
 `
 
 // What readers ask of a run. Every query carries the tenant.
@@ -85,6 +85,8 @@ func (q *Queries) ReadRun(ctx context.Context, iD uuid.UUID, tenant string) (Cor
 		&i.StartedAt,
 		&i.FinishedAt,
 		&i.UpdatedAt,
+		&i.BatchID,
+		&i.CustomID,
 	)
 	return i, err
 }

@@ -453,7 +453,7 @@ INSERT INTO core.pipeline_run (
     id, tenant, kind, pipeline, pipeline_version, pipeline_digest, steps_total, output_step, entity_id, document_id,
     callback_url, labels, input, input_payload, input_bytes, not_before, created_at, priority, budget_usd,
     class, status, state, current_step, steps_done, reason, error, undo, spend_epoch, seq, payloads, bytes,
-    deadline_at, paused_at, cancel_requested_at, started_at, finished_at, concurrency_key, updated_at)
+    deadline_at, paused_at, cancel_requested_at, started_at, finished_at, concurrency_key, batch_id, custom_id, updated_at)
 SELECT unnest($1::uuid[]), unnest($2::text[]), unnest($3::text[]), unnest($4::text[]),
        unnest($5::text[]), unnest($6::bytea[]), unnest($7::integer[]),
        unnest($8::text[]), unnest($9::text[]),
@@ -468,7 +468,8 @@ SELECT unnest($1::uuid[]), unnest($2::text[]), unnest($3::text[]), unnest($4::te
        unnest($32::timestamptz[]), NULLIF(unnest($33::timestamptz[]), '0001-01-01Z'),
        NULLIF(unnest($34::timestamptz[]), '0001-01-01Z'),
        NULLIF(unnest($35::timestamptz[]), '0001-01-01Z'),
-       NULLIF(unnest($36::timestamptz[]), '0001-01-01Z'), unnest($37::text[]), $17
+       NULLIF(unnest($36::timestamptz[]), '0001-01-01Z'), unnest($37::text[]),
+       NULLIF(unnest($38::uuid[]), '00000000-0000-0000-0000-000000000000'), unnest($39::text[]), $17
 `
 
 type InsertRunsParams struct {
@@ -509,6 +510,8 @@ type InsertRunsParams struct {
 	StartedAt          []time.Time
 	FinishedAt         []time.Time
 	ConcurrencyKeys    []string
+	BatchIds           []uuid.UUID
+	CustomIds          []string
 }
 
 func (q *Queries) InsertRuns(ctx context.Context, arg InsertRunsParams) error {
@@ -550,6 +553,8 @@ func (q *Queries) InsertRuns(ctx context.Context, arg InsertRunsParams) error {
 		arg.StartedAt,
 		arg.FinishedAt,
 		arg.ConcurrencyKeys,
+		arg.BatchIds,
+		arg.CustomIds,
 	)
 	return err
 }

@@ -11,7 +11,7 @@ SELECT (SELECT clock_timestamp())::timestamptz AS now,
        r.id, r.tenant, r.pipeline_digest, r.entity_id, r.labels, r.callback_url, r.not_before, r.created_at,
        r.class, r.priority, r.budget_usd, r.status, r.state, r.current_step, r.steps_done, r.reason, r.error,
        coalesce(r.undo, '')::text AS undo, r.spend_epoch, r.cost_usd, r.cost_version, r.seq, r.payloads, r.bytes, r.version,
-       r.deadline_at, r.paused_at, r.cancel_requested_at, r.started_at, r.finished_at, r.concurrency_key,
+       r.deadline_at, r.paused_at, r.cancel_requested_at, r.started_at, r.finished_at, r.concurrency_key, r.batch_id,
        (r.concurrency_key <> '' AND EXISTS (SELECT FROM core.key_holder h WHERE h.run_id = r.id))::boolean AS seated
 FROM (SELECT unnest(@ids::uuid[]) AS id) k
 JOIN core.pipeline_run r ON r.id = k.id;

@@ -30,6 +30,15 @@ WHERE tenant = @tenant AND entity_id = @entity_id AND entity_id <> '' AND id < @
   AND (@reason::text = '' OR reason = @reason)
 ORDER BY id DESC LIMIT @most;
 
+-- name: ListRunsByBatch :many
+-- The same for the items of one batch, in one state or in all.
+SELECT * FROM core.run_view
+WHERE tenant = @tenant AND batch_id = @batch_id::uuid AND id < @before
+  AND (@status::text = '' OR status = @status)
+  AND (@class::text = '' OR class = @class)
+  AND (@reason::text = '' OR reason = @reason)
+ORDER BY id DESC LIMIT @most;
+
 -- name: ListSteps :many
 -- The steps in the order given, each followed by its shards, from behind a position. The outputs are given as far as they fit
 -- together into so many bytes.

@@ -9,7 +9,7 @@ INSERT INTO core.pipeline_run (
     id, tenant, kind, pipeline, pipeline_version, pipeline_digest, steps_total, output_step, entity_id, document_id,
     callback_url, labels, input, input_payload, input_bytes, not_before, created_at, priority, budget_usd,
     class, status, state, current_step, steps_done, reason, error, undo, spend_epoch, seq, payloads, bytes,
-    deadline_at, paused_at, cancel_requested_at, started_at, finished_at, concurrency_key, updated_at)
+    deadline_at, paused_at, cancel_requested_at, started_at, finished_at, concurrency_key, batch_id, custom_id, updated_at)
 SELECT unnest(@ids::uuid[]), unnest(@tenants::text[]), unnest(@kinds::text[]), unnest(@pipelines::text[]),
        unnest(@pipeline_versions::text[]), unnest(@pipeline_digests::bytea[]), unnest(@steps_totals::integer[]),
        unnest(@output_steps::text[]), unnest(@entity_ids::text[]),
@@ -24,7 +24,8 @@ SELECT unnest(@ids::uuid[]), unnest(@tenants::text[]), unnest(@kinds::text[]), u
        unnest(@deadlines_at::timestamptz[]), NULLIF(unnest(@paused_at::timestamptz[]), '0001-01-01Z'),
        NULLIF(unnest(@cancels_requested_at::timestamptz[]), '0001-01-01Z'),
        NULLIF(unnest(@started_at::timestamptz[]), '0001-01-01Z'),
-       NULLIF(unnest(@finished_at::timestamptz[]), '0001-01-01Z'), unnest(@concurrency_keys::text[]), @now;
+       NULLIF(unnest(@finished_at::timestamptz[]), '0001-01-01Z'), unnest(@concurrency_keys::text[]),
+       NULLIF(unnest(@batch_ids::uuid[]), '00000000-0000-0000-0000-000000000000'), unnest(@custom_ids::text[]), @now;
 
 -- name: UpdateRuns :exec
 UPDATE core.pipeline_run r

@@ -29,7 +29,7 @@ func render(a *step.Attempt) (*systemv1.GenerateRequest, error) {
 		// The last request's runner may have died after sending it; then this question has its answer, and sends nothing.
 		CallsLeft:     max(a.Assignment.GetCallsLeft(), 1),
 		FallbackAfter: int32(a.Step.FallbackAfter), PromptVersion: a.Step.PromptVersion,
-		Origin: a.Assignment.GetPipeline(), BatchId: a.Assignment.BatchId,
+		Origin: a.Assignment.GetPipeline(), BatchId: a.Assignment.BatchId, BatchBudgetPicoUsd: a.Assignment.BatchBudgetPicoUsd,
 	}
 	if a.Step.OutputSchema != nil {
 		question.OutputSchema = a.Step.OutputSchema.JSON
