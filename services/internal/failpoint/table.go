@@ -24,6 +24,10 @@ func orchestrator() []Point {
 	return []Point{
 		{Name: "orchestrator.create.commit", Durable: "nothing: all is written, and the COMMIT not sent", Missing: "the run and its key"},
 		{Name: "orchestrator.create.committed", Durable: "the run, its key and its first steps", Missing: "the answer and the stream's entries"},
+		{Name: "orchestrator.batch.created", Durable: "the batch and its key", Missing: "the answer"},
+		{Name: "orchestrator.batch.sealed", Durable: "that all items of the batch are there", Missing: "the answer"},
+		{Name: "orchestrator.batch.decided", Durable: "what a person decided about the batch", Missing: "the answer, and all that follows for its runs"},
+		{Name: "orchestrator.batch.worked", Durable: "what follows for a part of its runs", Missing: "how far that is"},
 		{Name: "orchestrator.publish.begin", Durable: "what a group committed", Missing: "its entries in the streams"},
 		{Name: "orchestrator.publish.added", Durable: "the entries of one class", Missing: "those of the other class, and the news for watchers"},
 		{Name: "orchestrator.publish.end", Durable: "the entries and the news", Missing: "nothing: only the process knew that they were to be added"},

@@ -139,7 +139,6 @@ func (s *Store) Fold(ctx context.Context) (any bool, err error) {
 		}
 		return q.PaceBatches(ctx, touched)
 	})
-	failpoint.Hit("orchestrator.batch.folded")
 	return any, err
 }
 
@@ -162,7 +161,6 @@ func (s *Store) EndBatches(ctx context.Context) error {
 		}
 		return nil
 	})
-	failpoint.Hit("orchestrator.batch.ended")
 	return err
 }
 
