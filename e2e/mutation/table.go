@@ -5,7 +5,7 @@ func All() []Mutation {
 	var all []Mutation
 	for _, part := range [][]Mutation{
 		machineGuards(), storeGuards(), loopGuards(), runnerGuards(), gatewayGuards(), callLogGuards(), limitGuards(),
-		formatGuards(), targetGuards(), endpointGuards(), laneGuards(), fairGuards(), tenantGuards(),
+		formatGuards(), targetGuards(), endpointGuards(), laneGuards(), fairGuards(), tenantGuards(), batchGuards(),
 	} {
 		all = append(all, part...)
 	}

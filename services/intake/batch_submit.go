@@ -167,13 +167,13 @@ func (f *filling) fill(ctx context.Context, all parts, made *outcome) error {
 			item, _, err = f.prepare(ctx, names, part)
 		}
 		if err == nil {
-			err = out.add(item)
+			err = out.add(item) //nolint:contextcheck // chunks end with ctx, and with the first that fails
 		}
 		if err != nil {
 			return out.abandon(err)
 		}
 	}
-	if err := out.finish(); err != nil {
+	if err := out.finish(); err != nil { //nolint:contextcheck // as above
 		return err
 	}
 	if f.batch == nil {

@@ -185,12 +185,12 @@ func TestI05_ABatchCutInTheMiddleIsCompleted(t *testing.T) {
 	all := lines(n)
 	half := strings.Index(all, `{"custom_id":"c2600"`)
 	cut := &cutBody{text: all[:half+9], until: func() bool { return b.added() >= 2000 }}
-	request, err := http.NewRequestWithContext(t.Context(), "POST", b.url+uploadPath+"&mode=skip_invalid", cut)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.url+uploadPath+"&mode=skip_invalid", cut)
 	require.NoError(t, err)
 	for name, value := range map[string]string{"Authorization": "Bearer " + b.acme, "Content-Type": "application/jsonl", "Idempotency-Key": "k"} {
 		request.Header.Set(name, value)
 	}
-	_, err = http.DefaultClient.Do(request) //nolint:bodyclose // there is no answer
+	_, err = http.DefaultClient.Do(request)
 	require.ErrorIs(t, err, errCut)
 	id, batch := b.orchestrator.only()
 	require.NotNil(t, batch, id)
