@@ -165,17 +165,19 @@ func (s *Store) RejectItems(ctx context.Context, batch uuid.UUID, items []Reject
 	return nil
 }
 
-// SealBatch says that all items of a batch are there.
+// SealBatch says that all items of a batch are there. It waits for those that are on their way.
 func (s *Store) SealBatch(ctx context.Context, tenant string, id uuid.UUID) error {
-	rows, err := s.read().SealBatch(ctx, tenant, id)
+	err := pg.InTx(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error {
+		q := db.New(tx)
+		if _, err := q.LockBatch(ctx, tenant, id); errors.Is(err, pgx.ErrNoRows) {
+			return ErrNoBatch
+		} else if err != nil {
+			return fmt.Errorf("lock batch: %w", err)
+		}
+		return q.SealBatch(ctx, id)
+	})
 	failpoint.Hit("orchestrator.batch.sealed")
-	switch {
-	case err != nil:
-		return fmt.Errorf("seal batch: %w", pg.Fault(err))
-	case rows == 0:
-		return ErrNoBatch
-	}
-	return nil
+	return err
 }
 
 // AddItems makes the runs of items, each unless its key has one already, and returns for each why there is none: ErrBatchClosed,
@@ -276,12 +278,12 @@ func (d *BatchDecision) check(b *db.CoreBatch) (moot bool, err error) {
 		return b.CancelRequestedAt != nil || b.FinishedAt != nil && b.SealedAt != nil, nil
 	case b.CancelRequestedAt != nil:
 		return false, &WrongBatchError{Why: "the batch was cancelled"}
+	case b.Operation == opRetry:
+		return false, &WrongBatchError{Why: "failed items are being retried: decide again in a moment"}
 	case d.Operation == opPause:
 		return b.PausedAt != nil, nil
 	case d.Operation == opResume:
 		return b.PausedAt == nil, nil
-	case b.Operation == opRetry:
-		return false, &WrongBatchError{Why: "failed items are being retried already: wait until that is done"}
 	case b.Operation != "":
 		return false, &WrongBatchError{Why: "the batch is being paused or resumed: retry in a moment"}
 	}

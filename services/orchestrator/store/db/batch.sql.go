@@ -811,7 +811,7 @@ SET pace_at = clock_timestamp(), pace_ended = u.ended,
     per_minute = CASE WHEN b.pace_at IS NULL THEN NULL ELSE
         coalesce(0.6 * b.per_minute, 0) + CASE WHEN b.per_minute IS NULL THEN 1 ELSE 0.4 END
         * greatest(u.ended - b.pace_ended, 0) * 60 / extract(epoch FROM clock_timestamp() - b.pace_at) END
-FROM (SELECT c.batch_id, sum(c.n) FILTER (WHERE c.status IN ('done', 'failed', 'cancelled'))::bigint AS ended
+FROM (SELECT c.batch_id, coalesce(sum(c.n) FILTER (WHERE c.status IN ('done', 'failed', 'cancelled')), 0)::bigint AS ended
       FROM core.batch_count c WHERE c.batch_id = ANY($1::uuid[]) GROUP BY c.batch_id) u
 WHERE b.id = u.batch_id AND (b.pace_at IS NULL OR b.pace_at < clock_timestamp() - interval '10 seconds')
 `
@@ -890,16 +890,13 @@ func (q *Queries) ReopenBatches(ctx context.Context, ids []uuid.UUID) error {
 	return err
 }
 
-const sealBatch = `-- name: SealBatch :execrows
-UPDATE core.batch SET sealed_at = coalesce(sealed_at, clock_timestamp()) WHERE tenant = $1 AND id = $2
+const sealBatch = `-- name: SealBatch :exec
+UPDATE core.batch SET sealed_at = coalesce(sealed_at, clock_timestamp()) WHERE id = $1
 `
 
-func (q *Queries) SealBatch(ctx context.Context, tenant string, iD uuid.UUID) (int64, error) {
-	result, err := q.db.Exec(ctx, sealBatch, tenant, iD)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+func (q *Queries) SealBatch(ctx context.Context, id uuid.UUID) error {
+	_, err := q.db.Exec(ctx, sealBatch, id)
+	return err
 }
 
 const takeBatchOperation = `-- name: TakeBatchOperation :many

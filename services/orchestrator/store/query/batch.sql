@@ -39,8 +39,8 @@ INSERT INTO core.batch_rejected (batch_id, index, custom_id, reason, error)
 SELECT @batch_id, unnest(@indexes::integer[]), unnest(@custom_ids::text[]), unnest(@reasons::text[]), unnest(@errors::text[])
 ON CONFLICT DO NOTHING;
 
--- name: SealBatch :execrows
-UPDATE core.batch SET sealed_at = coalesce(sealed_at, clock_timestamp()) WHERE tenant = @tenant AND id = @id;
+-- name: SealBatch :exec
+UPDATE core.batch SET sealed_at = coalesce(sealed_at, clock_timestamp()) WHERE id = @id;
 
 -- name: DecideBatch :exec
 UPDATE core.batch
@@ -149,7 +149,7 @@ SET pace_at = clock_timestamp(), pace_ended = u.ended,
     per_minute = CASE WHEN b.pace_at IS NULL THEN NULL ELSE
         coalesce(0.6 * b.per_minute, 0) + CASE WHEN b.per_minute IS NULL THEN 1 ELSE 0.4 END
         * greatest(u.ended - b.pace_ended, 0) * 60 / extract(epoch FROM clock_timestamp() - b.pace_at) END
-FROM (SELECT c.batch_id, sum(c.n) FILTER (WHERE c.status IN ('done', 'failed', 'cancelled'))::bigint AS ended
+FROM (SELECT c.batch_id, coalesce(sum(c.n) FILTER (WHERE c.status IN ('done', 'failed', 'cancelled')), 0)::bigint AS ended
       FROM core.batch_count c WHERE c.batch_id = ANY(@ids::uuid[]) GROUP BY c.batch_id) u
 WHERE b.id = u.batch_id AND (b.pace_at IS NULL OR b.pace_at < clock_timestamp() - interval '10 seconds');
 
