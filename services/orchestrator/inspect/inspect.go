@@ -1,5 +1,6 @@
 // Package inspect is what can be checked of the orchestrator's schema on a live system: the promises about runs and steps that
-// a query can ask for. It reads only; the one thing that it can write is what is owed to the gateway.
+// a query can ask for. It reads only; what it can write is what is owed to the gateway, and
+// what counts lack.
 package inspect
 
 import (
@@ -19,7 +20,7 @@ func Checks() ([]*checkup.Check, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append([]*checkup.Check{state}, slices.Concat(runChecks(), capChecks(), timeChecks(), recordChecks())...), nil
+	return slices.Concat([]*checkup.Check{state}, runChecks(), capChecks(), timeChecks(), recordChecks(), batchChecks()), nil
 }
 
 // unfinishedMost bounds the unfinished runs that are looked at.

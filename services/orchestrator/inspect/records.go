@@ -69,6 +69,7 @@ const danglingKeys = `
 SELECT i.tenant || '/' || i.key, i.resource_id, i.kind || ' of key ' || i.key || ' of tenant ' || i.tenant
 FROM (SELECT tenant, key, kind, resource_id FROM core.idempotency ORDER BY expires_at DESC LIMIT $1) i
 WHERE i.kind IN ('run', 'job', 'extract') AND NOT EXISTS (SELECT FROM core.pipeline_run r WHERE r.id = i.resource_id)
+   OR i.kind = 'batch' AND NOT EXISTS (SELECT FROM core.batch b WHERE b.id = i.resource_id)
    OR i.kind = 'document' AND NOT EXISTS (SELECT FROM core.document d WHERE d.id = i.resource_id)`
 
 const owedByNobody = `

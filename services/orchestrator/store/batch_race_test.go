@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"pawl.internal/services/orchestrator/machine"
 	"pawl.internal/services/orchestrator/store"
 )
 
@@ -81,6 +82,19 @@ func TestCancelWaitsForItemsOnTheirWay(t *testing.T) {
 	require.Zero(t, b.count(`core.step_live`))
 }
 
+// A batch is not sealed while an item is on its way: it would end, and its client be told, before all items are there.
+func TestSealWaitsForItemsOnTheirWay(t *testing.T) {
+	t.Parallel()
+	b, batch, added := meet(t, func(two *bench, batch uuid.UUID) error {
+		return two.store.SealBatch(two.t.Context(), tenant, batch)
+	})
+	require.NoError(t, added)
+	require.NoError(t, b.store.EndBatches(t.Context()))
+	require.Zero(t, b.count(`core.batch WHERE finished_at IS NOT NULL`))
+	_, total := b.counted(batch)
+	require.EqualValues(t, 1, total)
+}
+
 // After a cancel nothing new is made; what was made before is still found.
 func TestCancelledBatchTakesNothing(t *testing.T) {
 	t.Parallel()
@@ -143,6 +157,86 @@ func TestCancelRacesAdds(t *testing.T) {
 	require.Equal(t, map[string]int64{"cancelled": made.Load()}, counts)
 	require.Zero(t, one.count(`core.step_live`))
 	one.requireExact(batch)
+}
+
+// Readers see all items at any moment, and in the end exactly what became of them, while two replicas add, finish and fail
+// items and fold the counts.
+func TestCountsAreExactOnTwoReplicas(t *testing.T) {
+	t.Parallel()
+	const n = 60
+	one := setup(t)
+	two := one.replica()
+	one.chain("chain", 2)
+	batch := one.open("chain")
+	items := one.items(batch, "chain", n)
+	require.Equal(t, n, one.add(items))
+	stop := make(chan struct{})
+	var folders, workers sync.WaitGroup
+	for _, b := range []*bench{one, two} {
+		folders.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if _, err := b.store.Fold(t.Context()); err != nil {
+					t.Errorf("fold: %v", err)
+				}
+				read, err := b.store.ReadBatch(t.Context(), tenant, batch)
+				if err != nil {
+					t.Errorf("read: %v", err)
+					return
+				}
+				total := int64(0)
+				for _, c := range read.Counts {
+					total += c.N
+				}
+				if total != n {
+					t.Errorf("%d items instead of %d: %v", total, n, read.Counts)
+				}
+			}
+		})
+	}
+	for i, item := range items {
+		b := []*bench{one, two}[i%2]
+		ref := store.Ref{RunID: item.ID, Step: "a", Shard: store.Whole, Generation: 1}
+		workers.Go(func() {
+			h := held{Ref: ref, fence: b.draw(), worker: b.draw()}
+			e, err := b.claim(ref, h.fence, h.worker)
+			if err != nil || e.Answer != machine.Granted {
+				t.Errorf("claim of item %d: %v, %v", i, e.Answer, err)
+				return
+			}
+			h.claimNo = e.Grant.Row.ClaimNo
+			outcome := b.succeed(h, `1`)
+			if i%3 == 0 {
+				outcome = b.fail(h)
+			}
+			if err := b.store.Submit(t.Context(), outcome)[0]; err != nil {
+				t.Errorf("outcome of item %d: %v", i, err)
+			}
+		})
+	}
+	workers.Wait()
+	close(stop)
+	folders.Wait()
+	one.requireExact(batch)
+	folded(one)
+	require.Zero(t, one.count(`core.batch_delta`))
+	require.Zero(t, one.count(`core.tenant_delta`))
+	counts, _ := two.counted(batch)
+	require.Equal(t, map[string]int64{"failed": n / 3, "running": n - n/3}, counts)
+	two.requireExact(batch)
+}
+
+// folded folds until nothing is left.
+func folded(b *bench) {
+	b.t.Helper()
+	for range 10 {
+		_, err := b.store.Fold(b.t.Context())
+		require.NoError(b.t, err)
+	}
 }
 
 // A replica that dies with a page leaves it to another when its lease has ended; the page is carried out again from its

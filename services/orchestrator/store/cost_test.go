@@ -15,6 +15,7 @@ import (
 func (b *bench) requireCheap(t *testing.T) {
 	t.Helper()
 	const few = 200
+	const filledBatch = "'01935a00-0000-7000-8000-000000000001'"
 	var run string
 	b.scan(`SELECT '''' || id || '''' FROM core.pipeline_run OFFSET 50000 LIMIT 1`, nil, &run)
 	for _, asked := range []struct {
@@ -37,6 +38,11 @@ func (b *bench) requireCheap(t *testing.T) {
 		{"ListSteps", []string{"1000000", "ARRAY['a', 'b']", "ARRAY[0, 1]", run, "-1", "-1", "50"}},
 		{"ListEvents", []string{run, "0", "50"}},
 		{"ListLive", []string{"ARRAY[" + run + "]::uuid[]", "20"}},
+		{"CountBatches", []string{"ARRAY[" + filledBatch + "]::uuid[]"}},
+		{"FindOpenItems", []string{filledBatch, run, "50"}},
+		{"FindEndedItems", []string{filledBatch, "now() + interval '50 s'", run, "false", "50"}},
+		{"ListBatches", []string{"'tenant1'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'", "50"}},
+		{"ListRunsByBatch", []string{"'tenant0'", filledBatch, "'ffffffff-ffff-ffff-ffff-ffffffffffff'", "''", "''", "''", "50"}},
 		{"ReadGates", []string{"'{}'", "'{}'", "500"}},
 		{"ReadCallCancels", []string{"'{}'", "'{}'", "'{}'", "'{}'", "500"}},
 	} {

@@ -27,7 +27,8 @@ func TestChecksAreTheMachinesConstants(t *testing.T) {
 		"step_live.status":            words(machine.LiveStatuses()),
 		"step_live.class":             words(machine.AllClasses()),
 		"pipeline_step_result.status": words(resultStatuses()),
-		"callback_owed.event":         {machine.CallbackDone, machine.CallbackFailed, machine.CallbackCancelled, machine.CallbackNeedsReview},
+		"callback_owed.event":         {machine.CallbackDone, machine.CallbackFailed, machine.CallbackCancelled, machine.CallbackNeedsReview, "batch.completed"},
+		"batch.class":                 words(machine.AllClasses()),
 	} {
 		table, name, _ := strings.Cut(column, ".")
 		var definition string
@@ -78,7 +79,7 @@ func TestPlansGoByKey(t *testing.T) {
 // requireKeys fails when a plan reads one of the large tables whole, or an index of one that is not partial.
 func requireKeys(t *testing.T, plan string) {
 	t.Helper()
-	whole := regexp.MustCompile(`Seq Scan on (pipeline_run|step_live|pipeline_step_result|step_history|run_event|payload|idempotency|document)`)
+	whole := regexp.MustCompile(`Seq Scan on (pipeline_run|step_live|pipeline_step_result|step_history|run_event|payload|idempotency|document|batch_count|batch_delta)`)
 	require.NotRegexp(t, whole, plan, plan)
 	keyed := regexp.MustCompile(`Scan using (\w+_pkey|pipeline_run_\w+) on (pipeline_run|step_live|pipeline_step_result|run_event|payload)`)
 	lines := append(strings.Split(plan, "\n"), "")
@@ -141,9 +142,10 @@ func (b *bench) fill(n int) {
 		`CREATE TEMPORARY TABLE ids AS SELECT ('01935a00-' || substr(lpad(to_hex(i), 8, '0'), 1, 4) || '-7' || substr(lpad(to_hex(i), 8, '0'), 5, 3) || substr(gen_random_uuid()::text, 19))::uuid AS id, i
 			FROM generate_series(1, ` + strconv.Itoa(n) + `) i`,
 		`INSERT INTO core.pipeline_run (id, tenant, kind, pipeline, pipeline_version, pipeline_digest, steps_total, output_step,
-			entity_id, created_at, class, status, state, deadline_at, updated_at, finished_at)
+			entity_id, created_at, class, status, state, deadline_at, updated_at, finished_at, batch_id)
 			SELECT id, 'tenant' || i % 10, 'run', 'p', 'v1', sha256('p'), 3, 'c', 'e' || i, now(), 'batch', s.status, '{}',
-			       now() + i * interval '1 s', now(), CASE WHEN s.status <> 'running' THEN now() END
+			       now() + i * interval '1 s', now(), CASE WHEN s.status <> 'running' THEN now() + i * interval '1 ms' END,
+			       CASE WHEN i % 2 = 0 THEN '01935a00-0000-7000-8000-000000000001'::uuid WHEN i % 100 = 1 THEN id END
 			FROM ids, LATERAL (SELECT CASE WHEN i % 1000 = 1 THEN 'failed' WHEN i % 3 = 0 THEN 'running' ELSE 'done' END AS status) s`,
 		`INSERT INTO core.step_live (run_id, step, shard, generation, tenant, class, status, worker, ready_at, queued_at, claimed_at, due_at)
 			SELECT id, 'b', -1, 1, 'tenant' || i % 10, 'batch', (ARRAY['ready','queued','running','backoff'])[1 + i % 4],
@@ -156,6 +158,13 @@ func (b *bench) fill(n int) {
 		`INSERT INTO core.payload (run_id, n, bytes, content) SELECT id, 1, 1, 'x' FROM ids`,
 		`INSERT INTO core.review (id, tenant, run_id, step, shard, generation, reason, opened_at)
 			SELECT gen_random_uuid(), 'tenant' || i % 10, id, 'b', -1, 1, 'low_confidence', now() FROM ids WHERE i % 10 = 0`,
+		`INSERT INTO core.batch (id, tenant, pipeline, pipeline_version, class, created_at, sealed_at)
+			SELECT batch_id, 'tenant1', 'p', 'v1', 'batch', now(), now() FROM core.pipeline_run WHERE batch_id IS NOT NULL GROUP BY batch_id`,
+		`INSERT INTO core.batch_count (batch_id, status, reason, n, cost_usd, example)
+			SELECT batch_id, status, reason, count(*), 0, max(id::text)::uuid FROM core.pipeline_run WHERE batch_id IS NOT NULL
+			GROUP BY batch_id, status, reason`,
+		`INSERT INTO core.batch_delta (batch_id, status, reason, n, cost_usd, example)
+			SELECT batch_id, 'done', '', 0, 0, batch_id FROM core.batch_count`,
 		`ANALYZE`,
 	} {
 		_, err := conn.Exec(b.t.Context(), statement)

@@ -129,7 +129,42 @@ func corruptions() []corruption {
 		{check: "dead-permits", name: "left behind", plant: func(c *copied) {
 			require.NoError(c.t, c.Redis.HSet(c.t.Context(), c.Prefix+":permits:{main}", "group", "{}", "r:somebody", `{"k":[3,0],"e":99}`).Err())
 		}},
-	}, streamCorruptions())
+	}, batchCorruptions(), streamCorruptions())
+}
+
+// batchCorruptions make a batch of a run's own id, with the run as its only item, and break something of it.
+func batchCorruptions() []corruption {
+	item := func(check, name, columns, values string, run func(*world) uuid.UUID) corruption {
+		return corruption{check: check, name: name, run: run, plant: sql(`WITH b AS (
+			INSERT INTO core.batch (id, tenant, pipeline, pipeline_version, class, created_at, `+columns+`)
+			VALUES ($1, 'acme', 'ask', 'v1', 'batch', now(), `+values+`))
+			UPDATE core.pipeline_run SET batch_id = $1 WHERE id = $1`, run)}
+	}
+	counted := item("batch-count", "cost by the last digit", "label", "''", asked)
+	notCosted := counted.plant
+	counted.plant = func(c *copied) {
+		notCosted(c)
+		c.exec(`INSERT INTO core.batch_count (batch_id, status, reason, n, cost_usd, example)
+			SELECT id, status, '', 1, cost_usd + 0.000000000001, id FROM core.pipeline_run WHERE id = $1`, c.asked)
+	}
+	return []corruption{
+		item("batch-count", "not counted", "label", "''", asked),
+		counted,
+		{check: "tenant-count", name: "too many", plant: func(c *copied) {
+			c.exec(`INSERT INTO core.tenant_delta (tenant, class, n) VALUES ('acme', 'interactive', 1)`)
+		}},
+		{check: "tenant-count", name: "not counted", plant: func(c *copied) {
+			c.exec(`INSERT INTO core.tenant_delta (tenant, class, n) VALUES ('acme', 'batch', -1)`)
+		}},
+		item("cancelled-batch-live", "not stopped", "cancel_requested_at", "now()", queued),
+		item("batch-ended", "too early", "finished_at", "now()", queued),
+		{check: "batch-ended", name: "never", plant: item("", "", "sealed_at", "now()", asked).plant},
+		{check: "batch-operation", name: "nobody works on it", plant: item("", "", "operation", "'pause'", queued).plant},
+		{check: "batch-of-nobody", name: "batch gone", run: queued, plant: sql(`UPDATE core.pipeline_run SET batch_id = $1 WHERE id = $1`, queued)},
+		{check: "batch-of-nobody", name: "callback", plant: sql(`INSERT INTO core.callback_owed
+			(subject_id, subject, seq, tenant, event, url, snapshot, owed_at) VALUES ($1, 'batch', 1, 'acme', 'batch.completed', 'http://x', '{}', now())`, nobody)},
+		{check: "idempotency-key", name: "batch gone", run: asked, plant: sql(`UPDATE core.idempotency SET kind = 'batch' WHERE resource_id = $1`, asked)},
+	}
 }
 
 func streamCorruptions() []corruption {
