@@ -26,7 +26,7 @@ func BenchmarkCancelOfTenThousand(b *testing.B) {
 		provider.AwaitInFlight(concurrency)
 
 		meanwhile := make(chan []time.Duration, 1)
-		go func() { meanwhile <- people(b, system, 40, 150*time.Millisecond) }()
+		go func() { meanwhile <- people(b, system, 40, 150*time.Millisecond) }() //nolint:testifylint // its end is awaited, with or without an answer
 		began := time.Now()
 		require.NoError(b, system.Do(http.MethodPost, "/v1/batches/"+batch+":cancel", "", map[string]any{}).Decode(nil))
 		system.AwaitBatch(batch)

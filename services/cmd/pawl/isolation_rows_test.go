@@ -148,8 +148,8 @@ func rows() map[string]row {
 			return &pawlv1.StreamBatchResultsRequest{BatchId: t.batch}
 		}, nil},
 		"BatchService/CancelBatch": {client, notFound, func(t foreign) proto.Message { return &pawlv1.CancelBatchRequest{BatchId: t.batch} }, nil},
-		"BatchService/PauseBatch":  {client, notFound, func(t foreign) proto.Message { return &pawlv1.PauseBatchRequest{BatchId: t.batch} }, nil},
-		"BatchService/ResumeBatch": {client, notFound, func(t foreign) proto.Message { return &pawlv1.ResumeBatchRequest{BatchId: t.batch} }, nil},
+		"BatchService/PauseBatch":  {operator, notFound, func(t foreign) proto.Message { return &pawlv1.PauseBatchRequest{BatchId: t.batch} }, nil},
+		"BatchService/ResumeBatch": {operator, notFound, func(t foreign) proto.Message { return &pawlv1.ResumeBatchRequest{BatchId: t.batch} }, nil},
 		"BatchService/RetryFailedItems": {operator, notFound, func(t foreign) proto.Message {
 			return &pawlv1.RetryFailedItemsRequest{BatchId: t.batch, Reason: "x"}
 		}, nil},
