@@ -76,7 +76,7 @@ mutations: stores ## every guard taken away in turn, and the test that must noti
 bench: build stores ## the benchmark; prints its report
 	@go run ./e2e/bench/cmd/bench $(ARGS)
 	@go build -o $(BIN)/teststores ./services/testkit/cmd/teststores
-	@$(BIN)/teststores -- go test -run none -bench . -benchtime 1x -timeout 20m ./e2e/gateway
+	@$(BIN)/teststores -- go test -p 1 -run none -bench . -benchtime 1x -timeout 60m ./e2e/gateway ./e2e/fairness
 
 .PHONY: dev
 dev: build stores ## the whole system on this machine, until Ctrl-C

@@ -14,7 +14,7 @@ import (
 
 const (
 	// daysAhead is how many days have their partitions before they begin, so that a failure to make one can wait.
-	daysAhead = 7
+	daysAhead = 3
 	// partitionWait bounds how long making a partition may wait for a lock: whoever comes after it would wait too.
 	partitionWait = "500ms"
 )
