@@ -56,7 +56,7 @@ func start(ctx context.Context, program string, log io.Writer) (*system, error) 
 	}
 	s := &system{folder: folder, ended: make(chan error, 1)}
 	s.command = exec.Command(program, "dev", "--data-dir", folder, "--port-base", strconv.Itoa(base), "--log-level", "warn", "--profiles")
-	s.command.Env = append(os.Environ(), "PAWL_INTAKE_SUBMIT_RATE=100000000", "PAWL_INTAKE_SUBMIT_BURST=1000000") // what is measured is not admission
+	s.command.Env = append(os.Environ(), "PAWL_INTAKE_SUBMIT_RATE=10000000", "PAWL_INTAKE_SUBMIT_BURST=1000000") // what is measured is not admission
 	s.command.Stdout, s.command.Stderr = io.Discard, log
 	s.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := s.command.Start(); err != nil {
