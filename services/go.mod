@@ -32,7 +32,7 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
-require github.com/netresearch/go-cron v0.9.1 // indirect
+require github.com/netresearch/go-cron v0.9.1
 
 replace (
 	pawl.internal/gen => ../gen

@@ -68,15 +68,21 @@ func (l *batchLoop) run(ctx context.Context) error {
 
 // round carries out what is to be done, then folds the counts, and ends the batches that are through.
 func (l *batchLoop) round(ctx context.Context) error {
-	for more := true; more; {
-		var err error
-		if more, err = l.work(ctx); err != nil {
-			return err
-		}
-	}
-	changed, err := l.store.Fold(ctx)
+	work, deltas, err := l.store.LookAtBatches(ctx)
 	if err != nil {
 		return err
+	}
+	for work {
+		if work, err = l.work(ctx); err != nil {
+			return err
+		}
+		deltas = true
+	}
+	changed := false
+	if deltas {
+		if changed, err = l.store.Fold(ctx); err != nil {
+			return err
+		}
 	}
 	if now := l.clock.Now(); changed || now.Sub(l.ended) >= endEvery {
 		l.ended = now

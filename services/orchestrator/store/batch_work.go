@@ -119,8 +119,18 @@ func (s *Store) PassBatchWork(ctx context.Context, w *BatchWork) error {
 	return nil
 }
 
-// Fold adds the differences that groups have left to the counts, and ends the batches whose last item has ended. It reports
-// whether there were any differences.
+// LookAtBatches reports whether there is something to carry out, and whether groups have left differences: one question, so that
+// an idle system asks no more.
+func (s *Store) LookAtBatches(ctx context.Context) (work, deltas bool, err error) {
+	row, err := db.New(s.control).LookAtBatches(ctx)
+	if err != nil {
+		return false, false, fmt.Errorf("look at batches: %w", pg.Fault(err))
+	}
+	return row.Work, row.Deltas, nil
+}
+
+// Fold adds the differences that groups have left to the counts, and reopens and paces the batches concerned. It reports
+// whether there were any.
 func (s *Store) Fold(ctx context.Context) (any bool, err error) {
 	err = pg.InTx(ctx, s.control, func(ctx context.Context, tx pgx.Tx) error {
 		q := db.New(tx)

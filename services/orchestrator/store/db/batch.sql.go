@@ -780,6 +780,24 @@ func (q *Queries) LockBatch(ctx context.Context, tenant string, iD uuid.UUID) (C
 	return i, err
 }
 
+const lookAtBatches = `-- name: LookAtBatches :one
+SELECT EXISTS (SELECT FROM core.batch WHERE operation <> '' AND worked_until <= clock_timestamp())::boolean AS work,
+       (EXISTS (SELECT FROM core.batch_delta) OR EXISTS (SELECT FROM core.tenant_delta))::boolean AS deltas
+`
+
+type LookAtBatchesRow struct {
+	Work   bool
+	Deltas bool
+}
+
+// Whether there is something to carry out, and something to fold.
+func (q *Queries) LookAtBatches(ctx context.Context) (LookAtBatchesRow, error) {
+	row := q.db.QueryRow(ctx, lookAtBatches)
+	var i LookAtBatchesRow
+	err := row.Scan(&i.Work, &i.Deltas)
+	return i, err
+}
+
 const oweBatchCallback = `-- name: OweBatchCallback :exec
 INSERT INTO core.callback_owed (subject_id, subject, seq, tenant, event, url, snapshot, owed_at)
 VALUES ($1, 'batch', $2, $3, 'batch.completed', $4, $5, clock_timestamp())

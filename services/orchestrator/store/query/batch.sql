@@ -158,3 +158,8 @@ SELECT clock_timestamp()::timestamptz;
 
 -- name: BatchBudgets :many
 SELECT id, budget_usd FROM core.batch WHERE id = ANY(@ids::uuid[]);
+
+-- name: LookAtBatches :one
+-- Whether there is something to carry out, and something to fold.
+SELECT EXISTS (SELECT FROM core.batch WHERE operation <> '' AND worked_until <= clock_timestamp())::boolean AS work,
+       (EXISTS (SELECT FROM core.batch_delta) OR EXISTS (SELECT FROM core.tenant_delta))::boolean AS deltas;
