@@ -20,6 +20,7 @@ import (
 	"pawl.internal/services/intake"
 	"pawl.internal/services/intake/store"
 	"pawl.internal/services/internal/fault"
+	"pawl.internal/services/testkit"
 )
 
 const (
@@ -277,7 +278,11 @@ func TestUploadsAreBounded(t *testing.T) {
 //
 //nolint:paralleltest // the heap is that of the whole process
 func TestAnUploadOf100000ItemsFitsInLittleMemory(t *testing.T) {
-	const n, most = 100_000, 64 << 20
+	const most = 64 << 20
+	n := 100_000
+	if testkit.RaceDetector {
+		n = 10_000
+	}
 	for _, mode := range []pawlv1.BatchMode{pawlv1.BatchMode_BATCH_MODE_SKIP_INVALID, pawlv1.BatchMode_BATCH_MODE_ALL_OR_NOTHING} {
 		b := setup(t, roomy, func(c *intake.Config) { c.MaxSpoolBytes = 1 << 30 })
 		b.orchestrator.batches.forgetful = true
@@ -300,7 +305,7 @@ func TestAnUploadOf100000ItemsFitsInLittleMemory(t *testing.T) {
 		var peak uint64
 		for i := range n {
 			require.NoError(t, stream.Send(item))
-			if i%25_000 == 0 {
+			if i%(n/4) == 0 {
 				peak = max(peak, heap())
 			}
 		}
