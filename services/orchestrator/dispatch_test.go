@@ -70,7 +70,8 @@ func TestBacklogWaitsInPostgreSQL(t *testing.T) {
 	r.streamHas(20)
 	for range 150 {
 		n.stored(n.take().succeeded(`1`))
-		require.LessOrEqual(t, r.count(dispatched), 20)
+		// Twice the slots; or what goes through in 100 ms, which is little more when one step follows another.
+		require.LessOrEqual(t, r.count(dispatched), 30)
 	}
 	require.Equal(t, 50, r.count(`core.pipeline_run WHERE status = 'done'`))
 	require.Zero(t, r.count(`core.step_live`))
