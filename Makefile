@@ -29,6 +29,7 @@ demo: build stores ## ten contracts in, extracted fields out; ARGS=--exit ends t
 test: build stores ## every test, on real PostgreSQL and Redis, the services' under the race detector
 	@go build -o $(BIN)/teststores ./services/testkit/cmd/teststores
 	@$(BIN)/teststores -- go test -p 1 -race -count=1 -timeout 20m ./services/... ./sdk/...
+	@$(BIN)/teststores -- go test -count=1 -timeout 10m -run TestAnUploadOf100000ItemsFitsInLittleMemory ./services/intake # it is smaller under the race detector
 	@$(BIN)/teststores -- go test -p 1 -count=1 -timeout 15m ./tools/... $(E2E)
 	@$(MAKE) --no-print-directory sim SEEDS=2000
 	@$(MAKE) --no-print-directory chaos failpoints ARGS=-short

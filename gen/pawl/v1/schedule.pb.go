@@ -90,8 +90,8 @@ type Schedule struct {
 	// When, in five fields: minute, hour, day of month, month, day of week, such as `30 6 * * mon-fri`; or @hourly, @daily,
 	// @weekly, @monthly.
 	Cron string `protobuf:"bytes,2,opt,name=cron,proto3" json:"cron,omitempty"`
-	// The time zone in which these are times, such as `Europe/Berlin`; UTC if absent. A time that a change of clocks leaves out is
-	// passed over or moved, one that it repeats comes twice.
+	// The time zone in which these are times, such as `Europe/Berlin`; UTC if absent. A time that a change of clocks leaves out
+	// comes as much later, one that it repeats comes twice.
 	TimeZone string `protobuf:"bytes,3,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
 	// What happens when the run before has not ended; no run is started if absent.
 	Overlap ScheduleOverlap `protobuf:"varint,4,opt,name=overlap,proto3,enum=pawl.v1.ScheduleOverlap" json:"overlap,omitempty"`

@@ -17,7 +17,6 @@ import (
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	faultv1 "pawl.internal/gen/pawl/fault/v1"
@@ -156,50 +155,10 @@ func (a *api) sendLines(
 		if err != nil {
 			return fault.New(faultv1.ErrorReason_ERROR_REASON_MALFORMED_BODY, "the body could not be read to its end").WithCause(err)
 		}
-		if err := stream.Send(partOf(line, a.MaxBodyBytes)); err != nil {
+		if err := stream.Send(jsonlines.Item(line, a.MaxBodyBytes)); err != nil {
 			return err
 		}
 	}
-}
-
-// partOf reads a line.
-func partOf(line jsonlines.Line, limit int) *pawlv1.UploadBatchRequest {
-	part := &pawlv1.UploadBatchRequest{Index: proto.Int32(int32(line.Number - 1))}
-	item := &pawlv1.BatchItem{}
-	var err error
-	if line.TooLong {
-		err = fault.New(faultv1.ErrorReason_ERROR_REASON_BODY_TOO_LARGE, "line %d has more than the %d bytes allowed for an item",
-			line.Number, limit)
-	} else {
-		err = apijson.Unmarshal(line.Text, item)
-	}
-	if err == nil {
-		part.Part = &pawlv1.UploadBatchRequest_Item{Item: item}
-		return part
-	}
-	part.Part = &pawlv1.UploadBatchRequest_Unreadable{Unreadable: unreadable(line.Number, err)}
-	return part
-}
-
-// maxUnreadable is how long the reason why a line is no item may be, in bytes.
-const maxUnreadable = 2000
-
-// unreadable says why a line is no item; places in the line become places in the upload.
-func unreadable(number int, err error) *pawlv1.UnreadableItem {
-	f := fault.Of(err)
-	text := f.Message
-	if len(f.Violations) > 0 {
-		texts := make([]string, len(f.Violations))
-		for i, v := range f.Violations {
-			texts[i] = strings.TrimPrefix(v.Field+": "+v.Message, ": ")
-		}
-		text = strings.Join(texts, "; ")
-	}
-	text = strings.ReplaceAll(text, "line 1, column", fmt.Sprintf("line %d, column", number))
-	if len(text) > maxUnreadable {
-		text = strings.ToValidUTF8(text[:maxUnreadable], "")
-	}
-	return &pawlv1.UnreadableItem{Reason: strings.ToLower(fault.Name(f.Reason)), Error: text}
 }
 
 // itemPath is how intake names a part of an item.

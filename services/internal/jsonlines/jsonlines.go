@@ -1,7 +1,7 @@
 // Package jsonlines reads texts that have one JSON document a line, as they come from anywhere: with a byte order mark, with
 // line ends of either kind, with empty lines, and without an end of the last one.
 //
-// It holds one line at a time and says nothing about what stands in it. A Reader is used by one goroutine.
+// It holds one line at a time. Item reads a line as an item of a batch. A Reader is used by one goroutine.
 package jsonlines
 
 import (

@@ -7,16 +7,11 @@ import (
 	"io"
 	"iter"
 	"os"
-	"strings"
 	"time"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	faultv1 "pawl.internal/gen/pawl/fault/v1"
 	pawlv1 "pawl.internal/gen/pawl/v1"
-	"pawl.internal/services/internal/apijson"
-	"pawl.internal/services/internal/fault"
 	"pawl.internal/services/internal/jsonlines"
 )
 
@@ -110,27 +105,9 @@ func itemsOf(source io.Reader) iter.Seq2[*pawlv1.UploadBatchRequest, error] {
 				yield(nil, fmt.Errorf("read the items: %w", err))
 				return
 			}
-			if !yield(partOf(line), nil) {
+			if !yield(jsonlines.Item(line, longestLine), nil) {
 				return
 			}
 		}
 	}
-}
-
-func partOf(line jsonlines.Line) *pawlv1.UploadBatchRequest {
-	part, item := &pawlv1.UploadBatchRequest{Index: proto.Int32(int32(line.Number - 1))}, &pawlv1.BatchItem{}
-	err := apijson.Unmarshal(line.Text, item)
-	if line.TooLong {
-		err = fault.New(faultv1.ErrorReason_ERROR_REASON_BODY_TOO_LARGE, "the line has more than %d bytes", longestLine)
-	}
-	if err == nil {
-		part.Part = &pawlv1.UploadBatchRequest_Item{Item: item}
-		return part
-	}
-	const most = 2000
-	text := strings.ReplaceAll(err.Error(), "line 1, column", fmt.Sprintf("line %d, column", line.Number))
-	part.Part = &pawlv1.UploadBatchRequest_Unreadable{Unreadable: &pawlv1.UnreadableItem{
-		Reason: strings.ToLower(fault.Name(fault.Of(err).Reason)), Error: strings.ToValidUTF8(text[:min(len(text), most)], ""),
-	}}
-	return part
 }
